@@ -14,10 +14,9 @@ import os
 import statistics
 from typing import TYPE_CHECKING
 
+from ddpquiz.benchmark.run import BenchRun
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
-from ddpquiz.planning.cost_line import fit
-from ddpquiz.planning.machine_bench import SizeTime
-from ddpquiz.ranks.bench_run import BenchRun
+from ddpquiz.plan.measured import SizeTime, fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

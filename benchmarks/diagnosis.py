@@ -33,11 +33,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
-from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
-from ddpquiz.analysis.records.job_reader import read_job
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import Diagnosis
+from ddpquiz.diagnosis.diagnosis import diagnose, diagnose_record
+from ddpquiz.diagnosis.verdict import Diagnosis
 from ddpquiz.errors import UserError
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.job_reader import read_job
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
 STUCK = 5.0  # seconds without anything new in the records after which a job is ended, as a user would end a hang

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.events import End
+from ddpquiz.events.event import End
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

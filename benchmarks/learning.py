@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 import pexpect
 
 from ddpquiz.curriculum.concept import Card, CardLevel
-from ddpquiz.learning import deal
-from ddpquiz.learning.backups import FILE
+from ddpquiz.learning import study
+from ddpquiz.learning.database import FILE
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 
@@ -91,7 +91,7 @@ def long_log(cards: int, reviews: int) -> None:
         timed("hidden items, and today's grades", lambda: (progress.hidden(day), progress.grades(day)))
         timed("last answer to each question", progress.last_answers)
         memories = progress.memories()
-        timed("deal", lambda: deal.deal(catalog, memories, day, deal.DealRules(limit=20, new=10)))
+        timed("deal", lambda: study.deal(catalog, memories, day, study.DealRules(limit=20, new=10)))
         receipts = []
         timed("save a review", lambda: receipts.append(progress.review(keys[7], Grade.GOOD, NOW, TOOK)), 20)
         timed("undo it", lambda: progress.undo(receipts.pop(), NOW), 20)

@@ -18,7 +18,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum import loading
-from ddpquiz.learning import question_selection
+from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import Label, strength
 
@@ -69,7 +69,7 @@ def table(title: str, knows: Callable[..., float], pools: list[list[Question]], 
         labels, true, held = Counter[Label](), 0, 0
         for _ in range(learners):
             mine = s if s is not None else dice.uniform(0.01, 0.99)
-            asked = question_selection.choose_questions(dice.choice(pools), 10, dice)
+            asked = quiz.choose_questions(dice.choice(pools), 10, dice)
             known = strength([answer(mine, question, knows, dice) for question in asked], TODAY)
             labels[known.label] += 1
             held += known.low <= mine <= known.high
@@ -106,7 +106,7 @@ def _play(s: float, left: list[Question], order: str, dice: random.Random) -> tu
     posed = [pose(question, dice) for question in left]
     asked, answers = [], []
     while True:
-        best = question_selection.most_informative(posed, asked, answers)
+        best = quiz.most_informative(posed, asked, answers)
         if best is None:
             return len(asked), len(asked) < len(posed)
         asked.append(best if order == "adaptive" else posed[len(asked)])

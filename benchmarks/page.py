@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
-from ddpquiz.analysis.events import Began, End, Ended, Event, Issued, Output, Result, Started
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli.saving import page_of
+from ddpquiz.events.event import Began, End, Ended, Event, Issued, Operation, Output, Result, Started
+from ddpquiz.events.run_state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

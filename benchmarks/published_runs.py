@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.curriculum.published_runs import UNITS, PublishedRun, load_runs
-from ddpquiz.planning.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
-from ddpquiz.planning.model import attention_matrices, mlp_matrices
-from ddpquiz.planning.plan import predict, utilization
-from ddpquiz.planning.stages import rank_stages
-from ddpquiz.terminal.pages.plan_page import amount
+from ddpquiz.curriculum.plan_files import UNITS, PublishedRun, load_runs
+from ddpquiz.plan.layout import rank_stages
+from ddpquiz.plan.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
+from ddpquiz.plan.model import attention_matrices, mlp_matrices
+from ddpquiz.plan.page import amount
+from ddpquiz.plan.plan import predict, utilization
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ddpquiz.planning.stage_time import Accelerator
+    from ddpquiz.plan.step_time import Accelerator
 
 DOCS = Path(__file__).parents[1] / "docs" / "plan.md"
 GIB = 2.0**30

@@ -29,7 +29,7 @@ import torch.distributed as dist
 
 from ddpquiz import record
 from ddpquiz.ranks.inside import kernels
-from ddpquiz.ranks.inside.operators import Operator
+from ddpquiz.ranks.inside.operations import Operator
 
 STEP = 0.05  # seconds of a step
 PLAIN, PASSED_ON, RECORDED, BY_KERNELS = WAYS = ("not recorded", "passed on", "recorded", "by the kernels")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fsrs.scheduler import LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS
 
 from ddpquiz.curriculum.concept import Card, CardLevel
-from ddpquiz.learning import deal, study
+from ddpquiz.learning import study
 from ddpquiz.learning.schedule import FSRS_6, Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.learning.standing import new_left
 
@@ -77,7 +77,7 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
     for number in range(days):
         at = START + timedelta(days=number)
         day = study_day(at)
-        dealt = deal.deal(CARDS, memories, day, deal.DealRules(limit=10_000, new=new_left(memories, day)))
+        dealt = study.deal(CARDS, memories, day, study.DealRules(limit=10_000, new=new_left(memories, day)))
         sitting = study.begin(dealt, memories, schedule, at)
         while card := sitting.card:
             real, known = truth.get(card.key), sitting.memory(card)

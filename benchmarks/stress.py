@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpquiz.analysis.events import End, Issued, Started
+from ddpquiz.events.event import End, Issued, Started
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.request import Request

@@ -15,19 +15,17 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.event_codec import decode, encode
-from ddpquiz.analysis.events import Began, End, Ended, Exited, Issued, Started
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.recent_events import RecentEvents
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.cli.saving import Saving
+from ddpquiz.events import saved_run, trace
+from ddpquiz.events.event import Began, End, Ended, Exited, Issued, Operation, Started, decode, encode
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.saved_run import RecentEvents
+from ddpquiz.events.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ddpquiz.analysis.events import Event
+    from ddpquiz.events.event import Event
 
 
 def run(collectives: int, ranks: int) -> Iterator[Event]:

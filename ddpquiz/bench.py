@@ -3,8 +3,8 @@
 import os
 import sys
 
+from ddpquiz.benchmark.run import BenchSamples
 from ddpquiz.cli.bench import SIZES, USUAL, BenchOptions, finish, group_of, read_options
-from ddpquiz.ranks.bench_run import BenchSamples
 
 USAGE = f"""\
 usage: python -m ddpquiz.bench [--op OPS] [--sizes FIRST..LAST] [--seconds N] [--json]

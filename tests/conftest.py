@@ -27,8 +27,8 @@ import template
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from ddpquiz.analysis.events import Note
 from ddpquiz.curriculum import pack_store
+from ddpquiz.events.event import Note
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
 

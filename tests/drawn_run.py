@@ -4,14 +4,8 @@ import io
 
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.analysis.events import (
-    Began,
-    ClaimText,
-    Issued,
-    Output,
-)
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.event import Began, ClaimText, Issued, Operation, Output
+from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_events

@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.event_codec import encode, escape_controls
-from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
-from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
+from ddpquiz.events import saved_run, trace
+from ddpquiz.events.event import encode, escape_controls
+from ddpquiz.events.run_summary import summarize
+from ddpquiz.events.steps import Tape, beginnings, steps
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen

@@ -8,10 +8,9 @@ torch/distributed/flight_recorder/components/types.py, builder.py and utils.py r
 import json
 import pickle
 
-from ddpquiz.analysis.event_codec import check_ranks, decode, encode
-from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.records.dumped_job import read_dumps
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import Began, check_ranks, decode, encode
+from ddpquiz.events.timeline import Timeline
+from ddpquiz.jobs.dumped_job import read_dumps
 
 WORLD = {"0": (0, 1)}  # a group of two ranks
 BEGIN = 1_700_000_000_000_000_000

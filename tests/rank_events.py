@@ -1,6 +1,6 @@
 """Events of ranks that a test makes up, without processes, and their timeline."""
 
-from ddpquiz.analysis.events import (
+from ddpquiz.events.event import (
     Began,
     Claimed,
     ClaimText,
@@ -8,14 +8,14 @@ from ddpquiz.analysis.events import (
     Ended,
     Exited,
     Issued,
+    Operation,
     Output,
     Result,
     Started,
     Waited,
     Waiting,
 )
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.timeline import Timeline
 
 
 class Rank:

@@ -1,6 +1,6 @@
 """Runs of real ranks on the CPU, and the scripts that they run."""
 
-from ddpquiz.analysis.events import End
+from ddpquiz.events.event import End
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

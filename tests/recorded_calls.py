@@ -1,6 +1,6 @@
 """Scripts that the recorder watches, and what it reports of their calls."""
 
-from ddpquiz.analysis.events import Ended, Issued, Result
+from ddpquiz.events.event import Ended, Issued, Result
 
 HEAD = """\
 import os, sys, time, warnings, torch, torch.distributed as dist

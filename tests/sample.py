@@ -20,9 +20,9 @@ from ddpquiz.curriculum.concept import (
     Variable,
 )
 from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.log_rows import AnswerRow
+from ddpquiz.learning.quiz import Answer
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

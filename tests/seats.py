@@ -8,13 +8,13 @@ from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.catalog import Source
-from ddpquiz.learning import deal, explain, quiz, study
+from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz_state import PLAIN, Given
+from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
-from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.terminal.sittings.explain import ExplainByLines
+from ddpquiz.terminal.sittings.quiz import QuizByLines
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
@@ -51,8 +51,8 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     memories = progress.memories() if memories is None else memories
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
-    rules = deal.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
-    dealt = deal.deal(cards, memories, study_day(clock.at), rules)
+    rules = study.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
+    dealt = study.deal(cards, memories, study_day(clock.at), rules)
     begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
     return StudyScreen(desk(progress, clock), begun, **options)
 

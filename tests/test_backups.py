@@ -16,7 +16,7 @@ from program import environment, piped
 from sample import answer_row
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.backups import FILE, FOLDER, DamagedError, list_backups, restore_backup
+from ddpquiz.learning.database import FILE, FOLDER, DamagedError, list_backups, restore_backup
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights

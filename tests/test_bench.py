@@ -12,17 +12,15 @@ import typer
 from measured_machine import SIZES, group, line, machine
 from program import ddpquiz, environment, piped
 
-from ddpquiz.analysis.costs import Cost
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.benchmark.file import BENCH_FILE, load_bench, save_bench
+from ddpquiz.benchmark.page import bench_page, lines_on_machine
 from ddpquiz.cli.bench import read_options, read_sizes
-from ddpquiz.cli.bench_file import BENCH_FILE, load_bench, save_bench
-from ddpquiz.cli.lesson_page import COSTS, page
+from ddpquiz.cli.learn import COSTS, page
 from ddpquiz.curriculum.loading import load
-from ddpquiz.planning.achieved_speed import achieved_speeds
-from ddpquiz.planning.cost_line import fit
-from ddpquiz.planning.machine_bench import MachineBench, SizeTime, bus_bandwidth, decode, measured_as
+from ddpquiz.events.costs import Cost
+from ddpquiz.events.event import Operation
+from ddpquiz.plan.measured import MachineBench, SizeTime, achieved_speeds, bus_bandwidth, decode, fit, measured_as
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages.bench_page import bench_page, lines_on_machine
 
 
 def test_the_fit_finds_alpha_and_beta_of_one_line():

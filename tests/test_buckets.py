@@ -3,7 +3,7 @@
 import pytest
 from recorded_calls import of
 
-from ddpquiz.analysis.events import Issued, Result, Waited
+from ddpquiz.events.event import Issued, Result, Waited
 
 TWO_BUCKETS = """
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ddpquiz.learning.calibration import Band, Lean, calibration, sureness
+from ddpquiz.learning.statistics import Band, Lean, calibration, sureness
 
 
 def test_no_answers_have_no_calibration():

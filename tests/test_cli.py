@@ -23,8 +23,8 @@ from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import lesson
+from ddpquiz.terminal.pages.listing import item_page
 
 COMMAND = [sys.executable, "-m", "ddpquiz"]
 CONCEPT = "all-reduce-ring"

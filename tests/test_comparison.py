@@ -9,12 +9,11 @@ import sys
 import pytest
 from rank_events import Rank, began
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.call_sites import CallSite, pair
-from ddpquiz.analysis.comparison import Amounts, compare
-from ddpquiz.analysis.events import End
+from ddpquiz.events import saved_run
+from ddpquiz.events.comparison import Amounts, CallSite, compare, pair
+from ddpquiz.events.event import End
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.runs.comparison_page import SAME, comparison_page
+from ddpquiz.terminal.runs.summary import SAME, comparison_page
 
 
 def recorded(*steps, computes=(1.0, 1.0), repeat=4, why=""):

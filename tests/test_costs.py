@@ -3,12 +3,9 @@
 import pytest
 from rank_events import Rank, folded
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.events import (
-    Output,
-)
-from ddpquiz.analysis.operation import Operation, bus_factor
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import Operation, Output, bus_factor
+from ddpquiz.events.timeline import Timeline
 from ddpquiz.paths import recordings_dir
 
 SENT = {  # operator, bytes brought, rank of 4, root -> bytes sent

@@ -3,18 +3,9 @@
 import pytest
 from drawn_run import issued, live, seen
 
-from ddpquiz.analysis.events import (
-    Began,
-    Ended,
-    Exited,
-    Issued,
-    Joining,
-    Started,
-    Waiting,
-)
-from ddpquiz.analysis.frames.operation_line import purpose
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.terminal.runs.current_operation import running
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Operation, Started, Waiting
+from ddpquiz.events.run_frame import purpose
+from ddpquiz.terminal.runs.frame import running
 
 
 def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_for_it():

@@ -3,7 +3,7 @@
 import pytest
 from drawn_run import QUIET, drawn, said, seen
 
-from ddpquiz.terminal.runs.curves import scale, sparkline
+from ddpquiz.terminal.runs.values import scale, sparkline
 
 
 def test_a_label_whose_numbers_repeat_becomes_a_curve():

@@ -14,7 +14,7 @@ from histories import AT, TOOK, states
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import database, schema
-from ddpquiz.learning.backups import FILE, list_backups
+from ddpquiz.learning.database import FILE, list_backups
 from ddpquiz.learning.log_rows import LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights, study_day

@@ -7,9 +7,9 @@ import pytest
 from rank_events import Rank, began
 from real_run import end, run
 
-from ddpquiz.analysis.costliest_line import find_costliest_line
-from ddpquiz.analysis.events import Alive, End, Forming, Joining, Marked
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import Alive, End, Forming, Joining, Marked
+from ddpquiz.events.run_summary import find_costliest_line
+from ddpquiz.events.timeline import Timeline
 
 STEPS = 12
 LAST = 0.001  # seconds that an operation takes once all are there

@@ -8,9 +8,7 @@ import sys
 import pytest
 from flight_dumps import recorded
 
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, End, Issued, Marked, Started
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.events.event import Began, End, Issued, Marked, Operation, Started, encode
 
 
 def run(*words):

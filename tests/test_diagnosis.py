@@ -6,11 +6,10 @@ import passed
 import pytest
 from faulty_jobs import KINDS, make_job
 
-from ddpquiz.analysis import ranks_at_fault
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Joining, Marked, Raised, RankPosition, Waiting
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.diagnosis import ranks_at_fault
+from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Marked, Operation, Raised, RankPosition, Waiting
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

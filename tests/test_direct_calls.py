@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from ddpquiz.analysis.events import Ended, Issued
-from ddpquiz.analysis.records.rank_files import read_rank_files
+from ddpquiz.events.event import Ended, Issued
+from ddpquiz.jobs.rank_files import read_rank_files
 
 SCRIPT = """\
 import os, sys, warnings, torch, torch.distributed as dist

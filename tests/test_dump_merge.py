@@ -7,12 +7,12 @@ import pytest
 from flight_dumps import recorded
 from nccl_dumps import BEGIN, MILLISECOND, dump, entry
 
-from ddpquiz.analysis.diagnosis import diagnose_record
-from ddpquiz.analysis.events import Issued
-from ddpquiz.analysis.records.dumped_job import read_dumps
-from ddpquiz.analysis.records.job_reader import read_job
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Issued
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.dumped_job import read_dumps
+from ddpquiz.jobs.job_reader import read_job
 
 
 def verdict(record):

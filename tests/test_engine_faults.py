@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import Claimed, Issued, Note, Output, Raised
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Claimed, Issued, Note, Output, Raised
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.messages import StreamWrite, decode_line

@@ -7,18 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis import events
-from ddpquiz.analysis.event_codec import KINDS, LineBuffer, decode, encode, labelled
-from ddpquiz.analysis.events import (
+from ddpquiz.events import event as events
+from ddpquiz.events.event import (
+    KINDS,
     Began,
     ClaimText,
     End,
     Hung,
     Issued,
+    LineBuffer,
+    Operation,
     Output,
     RankPosition,
+    decode,
+    encode,
+    labelled,
 )
-from ddpquiz.analysis.operation import Operation
 
 EVENTS = [
     Began(

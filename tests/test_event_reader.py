@@ -6,7 +6,7 @@ import passed
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import Issued, Output
+from ddpquiz.events.event import Issued, Output
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.event_reader import OutputOrder
 from ddpquiz.ranks.request import Request

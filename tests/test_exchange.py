@@ -21,7 +21,7 @@ from sample import answer_row
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
-from ddpquiz.learning.backups import list_backups
+from ddpquiz.learning.database import list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights

@@ -7,7 +7,7 @@ from sample import START, WHY_RING, Clock
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Point, Prompt
-from ddpquiz.curriculum.stems import meaning, stem
+from ddpquiz.curriculum.search import meaning, stem
 from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine, begin, check, news, order, step
 
 

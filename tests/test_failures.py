@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from real_run import of
 
-from ddpquiz.analysis.events import End, Hung, Note, Output, Raised
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.ranks.installed_torch import OLDEST
+from ddpquiz.events.event import End, Hung, Note, Output, Raised
+from ddpquiz.events.run_state import RunState
+from ddpquiz.ranks.device import OLDEST
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.outcome import failure, result
+from ddpquiz.terminal.runs.frame import failure, result
 from ddpquiz.terminal.runs.plain_lines import print_events
 
 HEAD = """\

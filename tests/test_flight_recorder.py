@@ -8,11 +8,9 @@ import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
 
-from ddpquiz.analysis.events import Began, Ended, Issued, Started
-from ddpquiz.analysis.records.call_site import Owner, owner_of
-from ddpquiz.analysis.records.dump_entry import NAMES, rank_of
-from ddpquiz.analysis.records.dump_file import load
-from ddpquiz.analysis.records.dumped_job import read_dumps
+from ddpquiz.events.event import Began, Ended, Issued, Started
+from ddpquiz.jobs.dump_file import NAMES, Owner, load, owner_of, rank_of
+from ddpquiz.jobs.dumped_job import read_dumps
 
 pytestmark = passed.ENGINE
 

@@ -14,10 +14,10 @@ from flight_dumps import recorded
 from hostile import VALUES
 from nccl_dumps import FRAMES, MILLISECOND, WORLD, dump, entry, read, reduced, timeline, write
 
-from ddpquiz.analysis.events import Issued
-from ddpquiz.analysis.records.dump_file import load
-from ddpquiz.analysis.records.dumped_job import read_dumps
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Issued
+from ddpquiz.jobs.dump_file import load
+from ddpquiz.jobs.dumped_job import read_dumps
 
 
 class Code:

@@ -19,7 +19,7 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import beliefs
-from ddpquiz.learning.backups import FILE, list_backups
+from ddpquiz.learning.database import FILE, list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow, Row
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights

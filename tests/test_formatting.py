@@ -2,7 +2,7 @@
 
 import pytest
 
-from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.events.formatting import list_ranks
 
 
 @pytest.mark.parametrize(

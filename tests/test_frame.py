@@ -8,18 +8,9 @@ from drawn_run import BEGAN, drawn, issued, live, said, seen, text
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.events import (
-    Began,
-    Claimed,
-    ClaimText,
-    End,
-    Issued,
-    Output,
-    Started,
-)
-from ddpquiz.analysis.frames.steps import Tape, steps
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Operation, Output, Started
+from ddpquiz.events.steps import Tape, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen

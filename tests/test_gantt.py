@@ -2,14 +2,7 @@
 
 from drawn_run import QUIET, drawn, issued, said, seen, text
 
-from ddpquiz.analysis.events import (
-    End,
-    Ended,
-    Exited,
-    Joining,
-    Output,
-    Started,
-)
+from ddpquiz.events.event import End, Ended, Exited, Joining, Output, Started
 from ddpquiz.terminal.runs.gantt import gantt
 
 MEETING = [

@@ -3,10 +3,9 @@
 import passed
 import pytest
 
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import Began, Forming, Issued
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.events.event import Began, Forming, Issued, Operation
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -9,9 +9,9 @@ import pytest
 from hostile import CONTROL, attack, shown
 from rich.segment import Segment, Segments
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.event_codec import decode, encode
-from ddpquiz.analysis.events import (
+from ddpquiz.errors import UserError
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import (
     Alive,
     Began,
     Claimed,
@@ -25,6 +25,7 @@ from ddpquiz.analysis.events import (
     Joining,
     Marked,
     Note,
+    Operation,
     Output,
     Raised,
     RankPosition,
@@ -33,10 +34,10 @@ from ddpquiz.analysis.events import (
     Started,
     Waited,
     Waiting,
+    decode,
+    encode,
 )
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.source_text import MAX_BYTES, read_source, source_line
-from ddpquiz.errors import UserError
+from ddpquiz.events.formatting import MAX_BYTES, read_source, source_line
 from ddpquiz.terminal.kit import style
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    dist.barrier()\n'

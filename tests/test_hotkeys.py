@@ -1,6 +1,6 @@
 """The line of keys below a screen."""
 
-from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey, key_line
+from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, key_line
 
 
 def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():

@@ -10,7 +10,7 @@ from histories import AT, TOOK, everything, exported, import_text
 from program import piped
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.backups import FILE, list_backups
+from ddpquiz.learning.database import FILE, list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade

@@ -3,12 +3,7 @@
 import passed
 from real_run import HEAD, end, of, run
 
-from ddpquiz.analysis.events import (
-    Hung,
-    Joining,
-    Note,
-    Output,
-)
+from ddpquiz.events.event import Hung, Joining, Note, Output
 
 pytestmark = passed.ENGINE
 

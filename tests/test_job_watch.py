@@ -8,14 +8,12 @@ import sys
 import pytest
 from rich.console import Console
 
-from ddpquiz.analysis.alike_ranks import alike_ranks
-from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Raised
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.diagnosis.verdict import alike_ranks
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Operation, Raised
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.job_follower import JobFollower
-from ddpquiz.terminal.runs.job_watch import JobScreen
+from ddpquiz.terminal.runs.job_watch import JobFollower, JobScreen
 
 RANKS = 20
 

@@ -4,7 +4,7 @@ import pytest
 import recorded_calls
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import Alive, Issued, Output
+from ddpquiz.events.event import Alive, Issued, Output
 
 LISTED = """\
 names = [name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]

@@ -5,11 +5,10 @@ import io
 import pytest
 from rich.text import Text
 
-from ddpquiz.analysis.events import Began, End, Output
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.event import Began, End, Output
+from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.script import Suggestion

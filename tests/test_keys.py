@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpquiz.terminal.kit.key_names import pasted, split
+from ddpquiz.terminal.kit.keys import pasted, split
 
 ROOT = Path(__file__).parent.parent
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"

@@ -6,7 +6,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.ranks.lab_check import check_file
+from ddpquiz.lab.check import check_file
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),))
 HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"

@@ -7,7 +7,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.ranks.lab_check import check_file
+from ddpquiz.lab.check import check_file
 
 pytestmark = passed.ENGINE
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.phases import Phase, PhaseCall
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.curriculum.budget_rule import Limit, read_rule
-from ddpquiz.curriculum.lab import Budget, LabRun
+from ddpquiz.curriculum.lab import Budget, LabRun, Limit, read_rule
 from ddpquiz.curriculum.labs import lab_names, load_lab
-from ddpquiz.ranks.lab_failure import FinishedRun
-from ddpquiz.ranks.lab_limits import UNITS, exceeded
+from ddpquiz.events.event import Operation
+from ddpquiz.events.run_state import RunState
+from ddpquiz.lab.phases import Phase, PhaseCall
+from ddpquiz.lab.verdict import UNITS, FinishedRun, exceeded
 
 LAB = load_lab("ring-all-reduce")
 SEND = Operation("send", (0, 1), 1, ((4,),), "float32", 16, "x.py", 1)

@@ -5,14 +5,12 @@ from dataclasses import replace
 import passed
 import pytest
 
-from ddpquiz.analysis.events import Began, Issued, Output, Started, Waited
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.ranks.lab_check import check_file
-from ddpquiz.ranks.lab_failure import FinishedRun
-from ddpquiz.ranks.lab_waits import MOST_OPEN, find_forgotten
+from ddpquiz.events.event import Began, Issued, Operation, Output, Started, Waited
+from ddpquiz.events.run_state import RunState
+from ddpquiz.lab.check import check_file
+from ddpquiz.lab.verdict import MOST_OPEN, FinishedRun, find_forgotten
 
 pytestmark = passed.ENGINE
 

@@ -12,8 +12,8 @@ import pytest
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.labs import TOOLS, lab_names, load_lab, survey_labs
+from ddpquiz.lab.check import attempts, prove_attempt
 from ddpquiz.paths import labs_dir
-from ddpquiz.ranks.lab_proof import attempts, prove_attempt
 
 LABS = {name: load_lab(name) for name in lab_names()}
 

@@ -12,7 +12,7 @@ from sample import BYTES, CARDS, RING_CARDS, wrong_answer
 from seats import Actions
 
 from ddpquiz.curriculum.catalog import Source
-from ddpquiz.learning import deal, study
+from ddpquiz.learning import study
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
@@ -64,7 +64,7 @@ class Learner(RuleBasedStateMachine):
         """Quit, wherever the sitting stands, and begin another one."""
         day = study_day(self.clock())
         memories, hidden, earlier = self.progress.memories(), self.progress.hidden(day), self.progress.grades(day)
-        dealt = deal.deal(CARDS, memories, day, deal.DealRules(limit=4, new=2, hidden=hidden, earlier=earlier))
+        dealt = study.deal(CARDS, memories, day, study.DealRules(limit=4, new=2, hidden=hidden, earlier=earlier))
         begun = study.begin(dealt, memories, Schedule(self.weights), self.at)
         self.seat = StudyScreen(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
         self.since = len(self.model)

@@ -8,16 +8,11 @@ import pytest
 from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
 from ddpquiz.cli.test import _QUESTIONS
-from ddpquiz.curriculum.concept import (
-    CodeProof,
-    Command,
-    DemoLink,
-    Mistake,
-)
+from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, Mistake
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
+from ddpquiz.terminal.pages.listing import item_page
 
 LESSON = """\
 The ring

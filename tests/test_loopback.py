@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.events import (
-    Output,
-)
+from ddpquiz.events.event import Output
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

@@ -3,8 +3,8 @@
 import passed
 import pytest
 
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.verdict import MESSAGES
+from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.diagnosis.verdict import MESSAGES
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -3,11 +3,8 @@
 import pytest
 from rank_events import Rank, folded
 
-from ddpquiz.analysis.events import (
-    Hung,
-    RankPosition,
-)
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import Hung, RankPosition
+from ddpquiz.events.timeline import Timeline
 
 
 def mismatched(first, second, **more):

@@ -6,11 +6,10 @@ import pytest
 from nccl_dumps import BEGIN, dump, entry, read
 from test_diagnosis import call, state_of
 
-from ddpquiz.analysis.call_text import call_at
-from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
-from ddpquiz.analysis.events import Ended, Exited, Marked, Raised, RankPosition, Waiting
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import MORE_CALLS, UNEVEN
+from ddpquiz.diagnosis.diagnosis import diagnose, diagnose_record
+from ddpquiz.diagnosis.verdict import MORE_CALLS, UNEVEN, call_at
+from ddpquiz.events.event import Ended, Exited, Marked, Raised, RankPosition, Waiting
+from ddpquiz.events.run_state import RunState
 
 A = call(10)
 
@@ -81,7 +80,7 @@ def dumped(tmp_path, seconds):
     at = entries[-1]["time_created_ns"] + int(seconds * 1e9)
     assert at > BEGIN
     os.utime(path, ns=(at, at))
-    from ddpquiz.analysis.records.job_reader import read_job
+    from ddpquiz.jobs.job_reader import read_job
 
     record, state = read_job(tmp_path), RunState()
     for event in record.events:

@@ -7,8 +7,8 @@ import passed
 import pytest
 from real_run import HEAD, end, of, run
 
-from ddpquiz.analysis.events import Output
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import Output
+from ddpquiz.events.timeline import Timeline
 
 pytestmark = passed.ENGINE
 

@@ -2,10 +2,10 @@
 
 from rank_events import Rank, began
 
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import Alive, Marked
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import NEXT
+from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.events.event import Alive, Marked
+from ddpquiz.events.run_state import RunState
 
 
 def verdict_on(*events):

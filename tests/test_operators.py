@@ -5,7 +5,7 @@ import textwrap
 import pytest
 from recorded_calls import LINE, ONE, SUM, TWO, of, reported
 
-from ddpquiz.analysis.events import Issued
+from ddpquiz.events.event import Issued
 
 
 def test_the_operations_of_fsdp_are_seen(watch):
@@ -77,7 +77,7 @@ def test_functional_collectives_are_seen_and_end_when_they_are_waited_for(watch,
 OLD_TORCH = """
 import dataclasses, gc
 import torch.distributed._functional_collectives as fc
-from ddpquiz.ranks.inside.operators import Operator
+from ddpquiz.ranks.inside.operations import Operator
 
 class Old:
     def __init__(self, _):

@@ -2,16 +2,7 @@
 
 from drawn_run import drawn, seen, text
 
-from ddpquiz.analysis.events import (
-    Began,
-    Claimed,
-    End,
-    Exited,
-    Hung,
-    Output,
-    Raised,
-    RankPosition,
-)
+from ddpquiz.events.event import Began, Claimed, End, Exited, Hung, Output, Raised, RankPosition
 from ddpquiz.terminal.runs.script import source
 
 

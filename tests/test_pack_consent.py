@@ -10,19 +10,18 @@ import crc_collision
 import pytest
 from typer.testing import CliRunner
 
-from ddpquiz.analysis.events import Output
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading, pack_files, pack_store
-from ddpquiz.curriculum.pack_consent import allowed_pack, fingerprint
 from ddpquiz.curriculum.pack_labs import load_pack_lab
+from ddpquiz.curriculum.packs import allowed_pack, fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
-from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.events.event import Output
+from ddpquiz.lab.check import check_file, compare
+from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 from ddpquiz.ranks import run as runs
-from ddpquiz.ranks.elastic.elastic_run import begin
-from ddpquiz.ranks.lab_check import check_file
-from ddpquiz.ranks.lab_figures import compare
+from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.proof_runner import ProofRunner
 from ddpquiz.ranks.request import Request
 

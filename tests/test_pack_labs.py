@@ -12,10 +12,10 @@ from ddpquiz.curriculum import loading, pack_store
 from ddpquiz.curriculum.pack_labs import load_pack_lab
 from ddpquiz.curriculum.packs import packs
 from ddpquiz.errors import Complaint, UserError
+from ddpquiz.lab.check import check_file
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.paths import data_dir, labs_dir
-from ddpquiz.ranks.lab_check import check_file
 
 
 def run(*words):

@@ -16,15 +16,14 @@ from ddpquiz.cli.app import app
 from ddpquiz.cli.pack import pack
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
-from ddpquiz.curriculum.pack_consent import allowed_pack
-from ddpquiz.curriculum.packs import find, packs
+from ddpquiz.curriculum.packs import allowed_pack, find, packs
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning.answers import save_answer
-from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.quiz import Answer
 from ddpquiz.paths import data_dir, demo_file, demo_name, packs_dir
 from ddpquiz.ranks.proof_runner import ProofRunner
 from ddpquiz.terminal.runs.script import of_script

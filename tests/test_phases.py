@@ -4,10 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from ddpquiz.analysis.events import Output
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.phases import Phase, PhaseCall, bytes_received, find_phases
-from ddpquiz.analysis.rounds import count_rounds
+from ddpquiz.events.event import Operation, Output
+from ddpquiz.lab.phases import Phase, PhaseCall, bytes_received, count_rounds, find_phases
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

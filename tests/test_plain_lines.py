@@ -2,11 +2,7 @@
 
 from drawn_run import plain, said
 
-from ddpquiz.analysis.events import (
-    Claimed,
-    End,
-    Note,
-)
+from ddpquiz.events.event import Claimed, End, Note
 
 
 def test_plain_lines_come_in_the_order_of_printing():

@@ -7,13 +7,12 @@ import shutil
 import pytest
 from program import piped
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.event_codec import decode
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model
-from ddpquiz.curriculum.published_runs import read_runs
+from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model, read_runs
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import decode
+from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import content_dir
 
 JOB = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "--layout", "tp=8,pp=4")

@@ -10,15 +10,13 @@ import planned_model as small
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import Issued, Output
-from ddpquiz.planning.activations import Split, layer_bytes
-from ddpquiz.planning.layout import Layout, PipelineSchedule
-from ddpquiz.planning.memory import STATE_BYTES, States, zero_bytes
-from ddpquiz.planning.model import Transformer, layer_parameters, parameters
-from ddpquiz.planning.schedule import Durations, simulate
-from ddpquiz.planning.schedule_events import schedule_events
-from ddpquiz.planning.stages import split_layer
-from ddpquiz.planning.traffic import (
+from ddpquiz.events.event import Issued, Output
+from ddpquiz.plan.activations import Split, layer_bytes
+from ddpquiz.plan.layout import Layout, PipelineSchedule, split_layer
+from ddpquiz.plan.memory import STATE_BYTES, States, zero_bytes
+from ddpquiz.plan.model import Transformer, layer_parameters, parameters
+from ddpquiz.plan.schedule import Durations, schedule_events, simulate
+from ddpquiz.plan.traffic import (
     context_parallel,
     ddp_buckets,
     expert_parallel,

@@ -6,21 +6,16 @@ import pytest
 
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
-from ddpquiz.planning import explanation
-from ddpquiz.planning.activations import Split, layer_bytes
-from ddpquiz.planning.bubble import idle_seconds, in_flight
-from ddpquiz.planning.layer_work import score_moves, split_moves, whole_moves
-from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
-from ddpquiz.planning.memory import Sizes, fullest
-from ddpquiz.planning.model import active_parameters, parameters, training_flops
-from ddpquiz.planning.network import exchange_path, path, transfer_seconds
-from ddpquiz.planning.plan import make_plan, predict
-from ddpquiz.planning.schedule import Durations, simulate
-from ddpquiz.planning.search import fewest_gpus, scale, search
-from ddpquiz.planning.stage_time import Accelerator
-from ddpquiz.planning.stages import layers_of, rank_stages
-from ddpquiz.planning.step_time import stage_work
-from ddpquiz.planning.step_traffic import Job
+from ddpquiz.plan import explanation
+from ddpquiz.plan.activations import Split, layer_bytes, score_moves, split_moves, whole_moves
+from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
+from ddpquiz.plan.memory import Sizes, fullest
+from ddpquiz.plan.model import active_parameters, parameters, training_flops
+from ddpquiz.plan.plan import make_plan, predict
+from ddpquiz.plan.schedule import Durations, simulate
+from ddpquiz.plan.search import fewest_gpus, scale, search
+from ddpquiz.plan.step_time import Accelerator, stage_work
+from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
 
 PUBLISHED = {  # as counted from the published weights; DeepSeek's index also has 58 x 256 biases of the router
     "gpt-2-xl": 1_557_611_200,

@@ -3,8 +3,8 @@
 import pytest
 from drawn_run import drawn, said, seen
 
-from ddpquiz.analysis.events import Output
-from ddpquiz.analysis.printed_values import read_progress
+from ddpquiz.events.event import Output
+from ddpquiz.events.run_state import read_progress
 
 READ = {
     "iter 5: loss 4.1000, time 12.30ms, mfu 3.2%": {

@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import (
-    Exited,
-    Hung,
-    Issued,
-    Note,
-    Output,
-)
+from ddpquiz.events.event import Exited, Hung, Issued, Note, Output
 
 LOADER = """\
 import torch

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.curriculum.plan_files import load_hardware, names
-from ddpquiz.curriculum.published_runs import load_runs
+from ddpquiz.curriculum.plan_files import load_hardware, load_runs, names
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import published_runs as benchmark

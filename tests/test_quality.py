@@ -10,10 +10,8 @@ from typer.testing import CliRunner
 from ddpquiz.cli.check import check
 from ddpquiz.curriculum import quality as module
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Option, Question
-from ddpquiz.curriculum.cue_model import together
-from ddpquiz.curriculum.cues import PICKERS, expectation
 from ddpquiz.curriculum.loading import load
-from ddpquiz.curriculum.quality import quality, reading_grade
+from ddpquiz.curriculum.quality import PICKERS, expectation, quality, reading_grade, together
 
 RIGHT = 0
 MOST_ALIKE = 0.55  # of the `choices` questions: those with the same number of right options

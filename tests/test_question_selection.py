@@ -12,11 +12,9 @@ from seats import play, quizzing, right, screen
 
 from ddpquiz.curriculum.concept import Kind, Level
 from ddpquiz.curriculum.posed_question import pose
-from ddpquiz.learning import mastery, question_selection
+from ddpquiz.learning import mastery, quiz
 from ddpquiz.learning.judge import chance, expected
-from ddpquiz.learning.question_selection import choose_questions
-from ddpquiz.learning.quiz import begin
-from ddpquiz.learning.quiz_state import Given, QuizAction, Rules
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin, choose_questions
 
 
 def wrong(state):
@@ -37,12 +35,12 @@ def asked_until_clear(ability, dice, order):
     left, asked, answers = pool(dice), [], []
     dice.shuffle(left)
     while True:
-        posed = question_selection.most_informative(left, asked, answers) if order == "adaptive" else left[len(asked)]
+        posed = quiz.most_informative(left, asked, answers) if order == "adaptive" else left[len(asked)]
         asked.append(posed)
         question = posed.question
         knows = dice.random() < ability ** {"easy": 0.5, "medium": 1, "hard": 2}[question.level]
         answers.append((question, float(knows or dice.random() < chance(question))))
-        if len(asked) == len(left) or question_selection.most_informative(left, asked, answers) is None:
+        if len(asked) == len(left) or quiz.most_informative(left, asked, answers) is None:
             return len(asked)
 
 

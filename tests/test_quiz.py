@@ -9,9 +9,8 @@ from sample import BYTES, CARDS, PHASES, PRINTS, START
 from seats import play, right
 
 from ddpquiz.learning.answers import card_to_call
-from ddpquiz.learning.quiz import begin, news, step
+from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
 from ddpquiz.learning.quiz_scores import scores, wanting
-from ddpquiz.learning.quiz_state import Given, QuizAction
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)

@@ -10,9 +10,8 @@ from sample import BYTES, HOOKS, PHASES, START, STEPS
 from seats import play, press, quizzing, right, screen
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import begin, news
+from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, news
 from ddpquiz.learning.quiz_scores import scores
-from ddpquiz.learning.quiz_state import Late, QuizAction, Rules
 from ddpquiz.terminal.sittings import question_view
 
 TIMED = Rules(timed=timedelta(seconds=30))

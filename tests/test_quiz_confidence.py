@@ -9,8 +9,7 @@ from sample import BYTES, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import begin
-from ddpquiz.learning.quiz_state import Given, QuizAction, Rules, SetSureness
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetSureness, begin
 
 CONFIDENT = Rules(confidence=True)
 

@@ -12,8 +12,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import begin, news
-from ddpquiz.learning.quiz_state import Given, GoTo, Late, QuizAction, Rules, SetSureness
+from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetSureness, begin, news
 
 EXAM = Rules(exam=True)
 TIMED = Rules(exam=True, timed=timedelta(seconds=30))

@@ -14,10 +14,10 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.learning.quiz_state import Given
+from ddpquiz.learning.quiz import Given
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.answer_entry import Entry
+from ddpquiz.terminal.sittings.question_view import Entry
 
 
 def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import (
-    Output,
-)
+from ddpquiz.events.event import Output
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module

@@ -8,14 +8,11 @@ import tracemalloc
 import passed
 import pytest
 
-from ddpquiz.analysis.collective import Call, Matching
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, Ended, Issued, Joining, Recorded, Started
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.records.clock_alignment import UNCOMPARED, Clock, Visit, align
-from ddpquiz.analysis.records.rank_files import read_rank_files
-from ddpquiz.analysis.saved_run import MAX_LINE
 from ddpquiz.errors import UserError
+from ddpquiz.events.collective import Call, Matching
+from ddpquiz.events.event import Began, Ended, Issued, Joining, Operation, Recorded, Started, encode
+from ddpquiz.events.saved_run import MAX_LINE
+from ddpquiz.jobs.rank_files import UNCOMPARED, Clock, Visit, align, read_rank_files
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 
 pytestmark = passed.ENGINE
@@ -212,7 +209,7 @@ def test_clocks_are_compared_through_others_and_by_the_time_of_day_if_nothing_jo
 READ = """
 import resource, sys, time
 from pathlib import Path
-from ddpquiz.analysis.records.rank_files import read_rank_files
+from ddpquiz.jobs.rank_files import read_rank_files
 record = read_rank_files(Path(sys.argv[1]))
 print(len(record.present), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -2,10 +2,9 @@
 
 from rank_events import late_run
 
-from ddpquiz.analysis.events import Began, Ended, Issued
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.recent_events import RecentEvents
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import Began, Ended, Issued, Operation
+from ddpquiz.events.saved_run import RecentEvents
+from ddpquiz.events.timeline import Timeline
 
 
 def test_only_the_last_events_of_a_long_run_are_stored():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from real_run import ALONE
 
-from ddpquiz.analysis.events import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
-from ddpquiz.analysis.records.rank_files import read_rank_files
+from ddpquiz.events.event import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
+from ddpquiz.jobs.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 RECORD = ("-m", "ddpquiz.record", "--to", "rec")

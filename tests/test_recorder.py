@@ -11,7 +11,7 @@ import passed
 import pytest
 from recorded_calls import HEAD, LINE, ONE, ROOM, SUM, TWO, of, reported
 
-from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
+from ddpquiz.events.event import Ended, Issued, Note, Output, Result, Waited, Waiting
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -12,15 +12,13 @@ import pyte
 import pytest
 from program import ddpquiz
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, End, Ended, Issued, Note, Output, Result
-from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.errors import UserError
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import Began, End, Ended, Issued, Note, Operation, Output, Result, encode
+from ddpquiz.events.steps import Tape, beginnings, steps
 from ddpquiz.paths import demos_dir, recordings_dir
-from ddpquiz.ranks.claims import find_claims
+from ddpquiz.ranks.script import find_claims
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs import plain_lines, replay

@@ -3,8 +3,8 @@
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import Exited, Issued, Note, Output, ReplicaSums, Started
-from ddpquiz.analysis.replicas import Replicas
+from ddpquiz.events.event import Exited, Issued, Note, Output, ReplicaSums, Started
+from ddpquiz.events.replicas import Replicas
 
 TRAINING = """
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.event_codec import decode
-from ddpquiz.analysis.events import End, Exited, Output, Started
-from ddpquiz.ranks.elastic.elastic_run import AGENT, ElasticRun
+from ddpquiz.events.event import End, Exited, Output, Started, decode
+from ddpquiz.ranks.elastic_run import AGENT, ElasticRun
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 

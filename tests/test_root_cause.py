@@ -1,11 +1,10 @@
 """The cause of a failure, found in the events of a run."""
 
-from ddpquiz.analysis import root_cause
-from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import FAULT, Began, Exited, Hung, Issued, Joining, Output, Raised, RankPosition
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import NEXT
+from ddpquiz.diagnosis import root_cause
+from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.events.event import FAULT, Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankPosition
+from ddpquiz.events.run_state import RunState
 
 
 def seen(*events, ranks=2):

@@ -8,17 +8,8 @@ import passed
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import (
-    Began,
-    Claimed,
-    Ended,
-    Exited,
-    Issued,
-    Output,
-    Raised,
-    Result,
-)
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Began, Claimed, Ended, Exited, Issued, Output, Raised, Result
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

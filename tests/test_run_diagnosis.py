@@ -5,9 +5,9 @@ import textwrap
 import passed
 import pytest
 
-from ddpquiz.analysis.events import Hung, Issued, Note, Output
-from ddpquiz.analysis.verdict import NEXT
-from ddpquiz.ranks import watchdog
+from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.events.event import Hung, Issued, Note, Output
+from ddpquiz.ranks import run as watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

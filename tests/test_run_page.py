@@ -9,15 +9,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.events import Began, End, Ended, Issued, Output
-from ddpquiz.analysis.frames.steps import beginnings, steps
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli import saving
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import Began, End, Ended, Issued, Operation, Output
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.steps import beginnings, steps
 from ddpquiz.paths import recordings_dir
-from ddpquiz.web.run_data import PageInput, run_data
-from ddpquiz.web.run_page import run_page
+from ddpquiz.web.run_page import PageInput, run_data, run_page
 
 BEGAN = Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU", title="A title")
 

@@ -9,12 +9,11 @@ from drawn_run import text as drawn
 from playwright.sync_api import expect, sync_playwright
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.events import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Output, Raised
-from ddpquiz.analysis.frames.steps import Tape, beginnings, steps, time_before
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli import saving
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Operation, Output, Raised
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.steps import Tape, beginnings, steps, time_before
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step

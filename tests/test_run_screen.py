@@ -2,8 +2,7 @@
 
 from drawn_run import drawn, live, said, seen, text
 
-from ddpquiz.analysis.events import Alive, Began, End, Ended, Exited, Hung, Issued, Output, RankPosition
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankPosition
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source
 

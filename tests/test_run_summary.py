@@ -9,11 +9,11 @@ import sys
 import pytest
 from rank_events import Rank, began, folded
 
-from ddpquiz.analysis.events import End, Exited, Marked
-from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural
-from ddpquiz.analysis.frames.report import memory_cells
-from ddpquiz.analysis.run_summary import advice, summarize
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.diagnosis.report import memory_cells
+from ddpquiz.events.event import End, Exited, Marked
+from ddpquiz.events.formatting import format_bytes, format_seconds, plural
+from ddpquiz.events.run_summary import advice, summarize
+from ddpquiz.events.timeline import Timeline
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
 

@@ -12,8 +12,7 @@ import torch.distributed as dist
 from real_run import HEAD, end
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.analysis.event_codec import decode
-from ddpquiz.analysis.events import Claimed, Hung, Output
+from ddpquiz.events.event import Claimed, Hung, Output, decode
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from trace_format import complaints
 
-from ddpquiz.analysis import saved_run
 from ddpquiz.errors import UserError
+from ddpquiz.events import saved_run
 from ddpquiz.paths import recordings_dir
 
 

@@ -54,7 +54,7 @@ def test_the_launcher_does_not_import_torch(tmp_path):
     script.write_text("print('here')\n")
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from ddpquiz.ranks.request import Request\nfrom ddpquiz.ranks.elastic.elastic_run import begin\n"
+        "from ddpquiz.ranks.request import Request\nfrom ddpquiz.ranks.elastic_run import begin\n"
         f"print([*begin(Request(Path({str(script)!r}), ranks=1, device='cpu')).events()][-1].ok, 'torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -13,16 +13,14 @@ from ddpquiz.cli.lab_commands import all_labs
 from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Kind
-from ddpquiz.curriculum.lab_solution import LabSolution, Part
+from ddpquiz.curriculum.lab import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.pages.item import sample
-from ddpquiz.web.proof_text import proof_text
+from ddpquiz.terminal.pages.listing import sample
 from ddpquiz.web.run_page import policy
-from ddpquiz.web.site import PageLinks, check_links, site_pages
-from ddpquiz.web.site_concept import card_places
-from ddpquiz.web.site_folder import MARKER, write_site
-from ddpquiz.web.site_map import direct_needs
+from ddpquiz.web.site import MARKER, PageLinks, check_links, site_pages, write_site
+from ddpquiz.web.site_concept import card_places, proof_text
+from ddpquiz.web.site_index import direct_needs
 
 pytestmark = pytest.mark.xdist_group("site")  # one worker builds it
 HOSTILE = (

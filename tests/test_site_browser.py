@@ -19,10 +19,9 @@ from ddpquiz.learning import exchange
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Weights
-from ddpquiz.terminal.pages.item import sample
-from ddpquiz.web.site import site_pages
-from ddpquiz.web.site_folder import write_site
-from ddpquiz.web.site_items import question_data
+from ddpquiz.terminal.pages.listing import sample
+from ddpquiz.web.site import site_pages, write_site
+from ddpquiz.web.site_concept import question_data
 
 pytestmark = needs_browser
 RING_PAGE = "concepts/ring.html"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ddpquiz.analysis import ranks_at_fault
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.special_ranks import special_ranks
+from ddpquiz.diagnosis import ranks_at_fault
+from ddpquiz.diagnosis.ranks_at_fault import special_ranks
+from ddpquiz.events.event import Operation
+from ddpquiz.events.run_state import RunState
 
 SCRIPTS = {
     "in the call": (1, "dist.broadcast(torch.ones(4 + 3 * (rank == 1 and step == 0)), src=0)", {1}),

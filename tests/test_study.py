@@ -8,10 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
-from ddpquiz.learning.deal import Deal, DealRules, Return, deal, due_now, due_soon, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.learning.study import Hiding, StudyAction, begin, news, step, sum_up
-from ddpquiz.terminal.sittings import card_view
+from ddpquiz.learning.study import (
+    Deal,
+    DealRules,
+    Hiding,
+    Return,
+    StudyAction,
+    begin,
+    deal,
+    due_now,
+    due_soon,
+    news,
+    should_return,
+    step,
+    sum_up,
+)
+from ddpquiz.terminal.sittings import study
 
 TODAY = study_day(START)
 SCHEDULE = Schedule(Weights())
@@ -312,4 +325,4 @@ def test_what_was_done_last_is_nothing_after_a_skip():
 
 def test_a_card_of_earlier_today_that_comes_before_all_others_has_no_number():
     rules = DealRules(limit=3, new=3, earlier={CARDS[0].key: (Grade.HARD, Grade.HARD)})
-    assert card_view.where(begin(Deal(rules, CARDS[:3]), {}, SCHEDULE, START)).plain == "────────── once more · ring"
+    assert study.where(begin(Deal(rules, CARDS[:3]), {}, SCHEDULE, START)).plain == "────────── once more · ring"

@@ -11,13 +11,13 @@ from seats import press, screen, spoken, studying
 from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
-from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey, key_line
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import replay, watch
-from ddpquiz.terminal.sittings import card_view
+from ddpquiz.terminal.sittings import study
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
-    assert screen(studying(progress, CARDS, opening=[card_view.WELCOME])) == (
+    assert screen(studying(progress, CARDS, opening=[study.WELCOME])) == (
         """\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
@@ -255,8 +255,8 @@ def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress)
 
 
 def test_the_forecast_names_the_days():
-    assert card_view.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
-    assert card_view.forecast([0] * 7, date(2026, 3, 2)) == "none"
+    assert study.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert study.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
 def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
@@ -265,7 +265,7 @@ def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
     now = standing.standing(progress, [RING, DDP], study_day(START))
-    assert (now.due, card_view.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
+    assert (now.due, study.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
 def test_content_is_never_treated_as_markup_or_control_codes(progress):
@@ -303,7 +303,7 @@ def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
     [(0, "now"), (1, "1 day"), (30, "30 days"), (31, "1 month"), (200, "7 months"), (365, "1.0 years")],
 )
 def test_intervals_are_short(days, words):
-    assert card_view.interval(days) == words
+    assert study.interval(days) == words
 
 
 def test_a_hard_card_says_that_it_comes_once_more(progress):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ddpquiz.analysis.events import Began
 from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.events.event import Began
 from ddpquiz.paths import demos_dir
 from ddpquiz.terminal.runs.script import Suggestion, of_script, suggestions
 

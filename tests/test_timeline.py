@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_events import Rank, began, folded
 
-from ddpquiz.analysis.events import (
-    End,
-    Exited,
-    Hung,
-    Joining,
-    Raised,
-    Waiting,
-)
-from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.events.event import End, Exited, Hung, Joining, Raised, Waiting
+from ddpquiz.events.timeline import Timeline
 
 
 def spans(timeline, rank, now):

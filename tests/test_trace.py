@@ -8,8 +8,8 @@ import pytest
 from rank_events import Rank, late_run
 from trace_format import complaints, read, told
 
-from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.events import Began, End, Ended, Exited, Output, Result, Started
+from ddpquiz.events import saved_run, trace
+from ddpquiz.events.event import Began, End, Ended, Exited, Output, Result, Started
 from ddpquiz.paths import recordings_dir
 
 RECORDED = sorted(recordings_dir().glob("*.json"))

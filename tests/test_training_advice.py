@@ -5,11 +5,10 @@ import pytest
 from real_run import end, run
 from test_run_summary import only, repeat
 
-from ddpquiz.analysis.events import Marked
-from ddpquiz.analysis.run_summary import advice
-from ddpquiz.analysis.timeline import Timeline
-from ddpquiz.analysis.training_advice import read_in_each_step
-from ddpquiz.analysis.verdict import UNEVEN
+from ddpquiz.diagnosis.verdict import UNEVEN
+from ddpquiz.events.event import Marked
+from ddpquiz.events.run_summary import advice, read_in_each_step
+from ddpquiz.events.timeline import Timeline
 
 pytestmark = passed.ENGINE
 

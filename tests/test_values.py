@@ -5,11 +5,7 @@ from dataclasses import replace
 import pytest
 from drawn_run import QUIET, drawn, drawn_with_tensors, issued, said, seen
 
-from ddpquiz.analysis.events import (
-    Began,
-    Ended,
-    Result,
-)
+from ddpquiz.events.event import Began, Ended, Result
 
 LONG = "127.0.0.1:46949 from far away"
 

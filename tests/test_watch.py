@@ -7,7 +7,7 @@ import pytest
 from program import LEAVE_SCREEN, ddpquiz
 from real_run import HEAD
 
-from ddpquiz.analysis import saved_run
+from ddpquiz.events import saved_run
 
 SCRIPT = """\
 import os, sys, time

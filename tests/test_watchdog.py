@@ -7,9 +7,7 @@ import passed
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import (
-    Hung,
-)
+from ddpquiz.events.event import Hung
 
 pytestmark = passed.ENGINE
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ddpquiz.analysis.events import Output
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Output
 from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

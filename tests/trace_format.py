@@ -1,6 +1,6 @@
 """What the Trace Event Format asks of a file, and how Perfetto reads it."""
 
-from ddpquiz.analysis import trace
+from ddpquiz.events import trace
 
 # What the Trace Event Format asks of an event, by its phase: the fields that it must have, and those that it may have.
 NUMBER = (int, float)

@@ -52,6 +52,10 @@ _COMMANDS = {
     "doctor": "Check what this machine can do.",
     "progress": "Restore a backup or hidden items; rebuild card states.",
 }
+_TOGETHER = {  # the module of a command that shares one with others
+    "search": "list_", "show": "list_", "export": "progress", "import": "progress", "optimize": "progress",
+    "watch": "diagnose", "where": "diagnose", "compare": "diagnose",
+}  # fmt: skip
 _MEANT = {  # names of these commands in other programs
     "exam": "test --exam",
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
@@ -71,7 +75,7 @@ def _load(name: str) -> Any:
     """Import a command. KeyError if there is no such command."""
     short_help = _COMMANDS[name]
     plain = name + "_" * (name in {"list", "import"})  # words of Python itself
-    module = importlib.import_module(f"ddpquiz.cli.{plain}")
+    module = importlib.import_module(f"ddpquiz.cli.{_TOGETHER.get(name, plain)}")
     found = getattr(module, plain)
     if not isinstance(found, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)

@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ddpquiz.cli.bench_file import save_bench
-from ddpquiz.planning.machine_bench import OPS, BenchGroup, MachineBench, SizeTime
-from ddpquiz.ranks.bench_run import BenchRun, BenchSamples, default_counts
-from ddpquiz.terminal.kit import pager, style
-from ddpquiz.terminal.pages.bench_page import bench_page
+from ddpquiz.benchmark.file import save_bench
+from ddpquiz.benchmark.page import bench_page
+from ddpquiz.benchmark.run import BenchRun, BenchSamples, default_counts
+from ddpquiz.plan.measured import OPS, BenchGroup, MachineBench, SizeTime
+from ddpquiz.terminal.kit import layout, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
 SIZES = "8..16M"
@@ -97,7 +97,7 @@ def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[Ben
         return
     out = style.console()
     reasons = {op: why for each in refused for op, why in each.refused.items()}
-    pager.show(out, bench_page(groups, min(out.width, 100), reasons))
+    layout.show_paged(out, bench_page(groups, min(out.width, 100), reasons))
 
 
 def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:

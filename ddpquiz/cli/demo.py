@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.run_options import DEMO_PATIENCE, RunOptions
-from ddpquiz.cli.script_command import DemoCommand
+from ddpquiz.cli.run_options import DEMO_PATIENCE, DemoCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.demo_scripts import demos
 from ddpquiz.curriculum.packs import pack_demos
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
-from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 
 COMMAND_CLASS = DemoCommand
@@ -68,4 +67,4 @@ def demo(
 def list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     known = (*demos(demos_dir()), *pack_demos())
-    pager.show(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))
+    layout.show_paged(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))

@@ -10,25 +10,25 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli import completion, prediction
 from ddpquiz.cli.prediction import Before, PredictedRun
+from ddpquiz.cli.run import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.cli.run_options import DEMO_PATIENCE, RunOptions
-from ddpquiz.cli.run_session import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.cli.saving import save
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.curriculum.pack_consent import allowed_pack
+from ddpquiz.curriculum.packs import allowed_pack
 from ddpquiz.errors import ContentError, UserError
+from ddpquiz.events import saved_run
+from ddpquiz.events.event import encode
+from ddpquiz.events.run_state import RunState
 from ddpquiz.learning.side_files import Timing, save_timing
 from ddpquiz.paths import data_dir, demo_file, demo_name, pack_of, recordings_dir
-from ddpquiz.ranks.elastic.elastic_run import begin
+from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
-from ddpquiz.terminal.kit import pager, screen, style
+from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay, watch
 from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.runs.script import of_script, tries
@@ -162,7 +162,7 @@ def explain(script: Path) -> None:
         options = "".join(seen.printed[0].partition("options:")[1:])
         where = "These options go after --. The options in `ddpquiz demo --help` go before it."
         page += [Text(), Text(options), Text(where)]
-    pager.show(style.console(), Group(*page))
+    layout.show_paged(style.console(), Group(*page))
     if why:
         raise UserError(f"{script.name} cannot print its options: {why}")
 

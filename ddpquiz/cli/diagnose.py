@@ -11,19 +11,26 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.analysis.diagnosis import diagnose_record
-from ddpquiz.analysis.events import End, Event
-from ddpquiz.analysis.frames.report import diagnosis_sections, summary_sections
-from ddpquiz.analysis.records.job_reader import read_job
-from ddpquiz.analysis.records.job_record import JobRecord
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.run_summary import summarize
-from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.cli import saving
-from ddpquiz.terminal.kit import pager, screen, style
-from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
+from ddpquiz.diagnosis.diagnosis import diagnose_record
+from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
+from ddpquiz.diagnosis.verdict import Diagnosis
+from ddpquiz.errors import UserError
+from ddpquiz.events import comparison, saved_run
+from ddpquiz.events.event import End, Event, escape_controls
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import summarize
+from ddpquiz.jobs.job_reader import read_job
+from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.ranks.process_stacks import stacks_of
+from ddpquiz.terminal.kit import layout, screen, style
+from ddpquiz.terminal.runs.job_watch import JobFollower, diagnosis_page, watch_in_lines, watch_on_screen
 from ddpquiz.terminal.runs.replay import replay
+from ddpquiz.terminal.runs.stacks_page import stacks_page
+from ddpquiz.terminal.runs.summary import comparison_page
 from ddpquiz.terminal.runs.summary import summary as summary_page
+
+# `ddpquiz diagnose`: say why a job hangs or failed, from what its ranks recorded.
 
 
 def diagnose(
@@ -62,7 +69,7 @@ def diagnose(
         page = [diagnosis_page(verdict, record)]
         if summary:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
-        pager.show(style.console(), Group(*page))
+        layout.show_paged(style.console(), Group(*page))
 
 
 def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
@@ -80,3 +87,55 @@ def save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: P
         *summary_sections(summarize(state.timeline, state.time, state.script)),
     ]
     saving.save(judged(record, state, verdict), state, path, report)
+
+
+# `ddpquiz watch`: show a job that is being recorded, live.
+
+
+def watch(
+    job: Annotated[Path, typer.Argument(help="The folder into which `ddpquiz.record` writes.")],
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines, as in a pipe.")] = False,
+) -> None:
+    """Show live what the ranks of a recorded job do; when the job has ended, say what went wrong, if anything did.
+
+    The folder may still be empty. Jobs of more than 16 ranks are shown in groups that do the same.
+    """
+    if job.exists() and not job.is_dir():
+        raise UserError(f"{job} is a file; `ddpquiz watch` needs the folder into which the ranks write.")
+    show = watch_in_lines if plain or not screen.is_interactive() else watch_on_screen
+    show(JobFollower(job), style.console())
+
+
+# `ddpquiz compare`: how two saved runs differ.
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="A run that `ddpquiz run --save FILE.json` saved.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="A later run, to compare with it.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two saved runs: what got slower or faster, which operations are new or gone, more or fewer bytes.
+
+    Lines of the script may have moved between the runs. Times are those of an average rank.
+    """
+    found = comparison.compare(saved_run.read(a), saved_run.read(b))
+    if as_json:
+        typer.echo(escape_controls(json.dumps(found.as_json(), ensure_ascii=False)))
+        return
+    layout.show_paged(style.console(), comparison_page(found, (a.name, b.name)))
+
+
+# `ddpquiz where`: the stacks of a rank that runs now.
+
+
+def where(
+    pid: Annotated[
+        int,
+        typer.Argument(min=1, help="The process of a rank, or of `ddpquiz run` for all.", metavar="PID"),
+    ],
+) -> None:
+    """Show where all threads of a running rank and of its children are, the innermost call first.
+
+    The rank goes on undisturbed. For processes that ddpquiz did not start, use py-spy.
+    """
+    layout.show_paged(style.console(), stacks_page(stacks_of(pid)))

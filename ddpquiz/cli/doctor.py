@@ -13,8 +13,8 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.analysis.events import End
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import End
 from ddpquiz.paths import data_dir
 from ddpquiz.ranks.device import choose, default_ranks
 from ddpquiz.ranks.launch import server

@@ -26,7 +26,7 @@ from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
+from ddpquiz.terminal.sittings.explain import ExplainByLines
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import RenderableType
 
-from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats
+from ddpquiz.cli import clock, desk, learn, stats
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -32,7 +32,7 @@ def home() -> None:
 
 def look(known: Catalog, progress: Progress) -> Standing:
     """Return where the learner stands now."""
-    path = learn_path.PathCommands(known, progress).next_path()
+    path = learn.PathCommands(known, progress).next_path()
     return replace(standing(progress, known.concepts, study_day(clock.now())), path=path)
 
 
@@ -49,7 +49,7 @@ class HomeCommands:
         desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
 
     def learn(self, concept: Concept) -> None:
-        desk.run_command(lambda: learn_path.show(self._known, self._progress, concept, "home"))
+        desk.run_command(lambda: learn.show(self._known, self._progress, concept, "home"))
 
     def test(self, concept: Concept | None) -> None:
         from ddpquiz.cli import test  # noqa: PLC0415  # the first screen does not wait for it
@@ -57,7 +57,7 @@ class HomeCommands:
         desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home"))
 
     def lesson(self, concept: Concept) -> RenderableType:
-        return lesson_page.page(self._known, concept)
+        return learn.page(self._known, concept)
 
     def stats(self) -> RenderableType:
         return stats.page(self._known, self._progress)

@@ -11,7 +11,7 @@ from ddpquiz.cli import completion, lab_commands
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
-from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import own_labs_dir
 
 
@@ -56,9 +56,9 @@ def lab(
     elif check:
         lab_commands.check_once(found, files, json=json_)
     else:
-        from ddpquiz.cli import lab_actions  # noqa: PLC0415  # the list and the task need nothing that runs ranks
+        from ddpquiz.cli import lab_work  # noqa: PLC0415  # the list and the task need nothing that runs ranks
 
-        lab_actions.work_on(found, files)
+        lab_work.work_on(found, files)
 
 
 def folder_of(named: Path | None) -> LabFolder:

@@ -16,16 +16,15 @@ from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import survey_labs
 from ddpquiz.curriculum.pack_labs import pack_labs
 from ddpquiz.errors import ContentError
-from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.lab import pages
+from ddpquiz.lab.folder import LabFolder
+from ddpquiz.lab.pages import LabProgress, hint, labs, task
+from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.side_files import load_hints, save_hints
 from ddpquiz.paths import data_dir
-from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
-from ddpquiz.terminal.kit import layout, pager, style
-from ddpquiz.terminal.pages.labs import LabProgress, labs
-from ddpquiz.terminal.sittings import lab_view
-from ddpquiz.terminal.sittings.lab_view import hint, task
+from ddpquiz.terminal.kit import layout, style
 
 
 def list_labs(files: LabFolder) -> None:
@@ -34,7 +33,7 @@ def list_labs(files: LabFolder) -> None:
     with open_progress() as progress:
         standings = progress.labs()
     begun = [lab.id for lab in known if files.has(lab)]
-    pager.show(style.console(), labs(loading.load(), known, LabProgress(standings, begun)))
+    layout.show_paged(style.console(), labs(loading.load(), known, LabProgress(standings, begun)))
 
 
 def all_labs() -> list[Lab]:
@@ -72,8 +71,7 @@ def reset(lab: Lab, files: LabFolder) -> None:
 
 def check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
-    from ddpquiz.ranks.lab_check import check_file  # noqa: PLC0415  # lists, tasks and hints run no ranks
-    from ddpquiz.ranks.lab_figures import compare  # noqa: PLC0415
+    from ddpquiz.lab.check import check_file, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
 
     file = files.file(lab)
     if files.begin(lab) and not json:
@@ -110,8 +108,8 @@ def save_seen(lab: Lab) -> None:
 
 def print_verdict(lab: Lab, file: Path, verdict: LabVerdict, figures: tuple[LabFigure, ...]) -> None:
     """Print a verdict; its command is not wrapped, so that it can be copied."""
-    layout.show(style.console(), Group(*lab_view.verdict(lab, file, verdict, figures)))
-    for part in lab_view.repeat(verdict):
+    layout.show(style.console(), Group(*pages.verdict(lab, file, verdict, figures)))
+    for part in pages.repeat(verdict):
         style.console().print(part, soft_wrap=True)
 
 

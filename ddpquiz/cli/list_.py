@@ -1,21 +1,57 @@
-"""`ddpquiz list`: list the curriculum."""
+"""The learner's marks on items, for commands that list content."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from ddpquiz.cli import completion, desk, item_marks
+from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.terminal.kit import pager, style
+from ddpquiz.errors import UserError
+from ddpquiz.learning.database import FILE
+from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.paths import data_dir
+from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.item import asks
+from ddpquiz.terminal.pages.listing import asks, item_page
+
+# The learner's marks on items, for commands that list content.
+
+
+def marked_rows(kinds: Sequence[str]) -> list[Row]:
+    """Return the rows of the log that mark items in these ways and still apply."""
+    today = str(study_day(clock.now()))
+    with open_progress() as progress:
+        return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
+
+
+def all_marks() -> dict[str, list[str]]:
+    """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
+    found: dict[str, list[str]] = {}
+    if not os.path.exists(data_dir() / FILE):  # noqa: PTH110 - False, and no exception, where access is denied
+        return found
+    try:
+        for row in marked_rows(("suspend", "bury", "flag")):
+            if row.kind not in found.setdefault(row.item, []):
+                found[row.item].append(row.kind)
+    except UserError as error:
+        style.complaints().print(style.plain(f"{error} Until then, marks are not shown."), soft_wrap=True)
+    return found
+
+
+# `ddpquiz list`: list the curriculum.
 
 
 def list_(
@@ -54,16 +90,16 @@ def list_(
     if path:
         page = listing.learning_path(concepts)
     elif chosen:
-        page = listing.contents(chosen, item_marks.marks(), known.labs_about(chosen.id))
+        page = listing.contents(chosen, all_marks(), known.labs_about(chosen.id))
     else:
         labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
-        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), item_marks.marks(), labs)
-    pager.show(style.console(), page)
+        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), all_marks(), labs)
+    layout.show_paged(style.console(), page)
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
     """List the items that the learner marked, the newest mark first. Items that no longer exist are listed by name."""
-    rows = sorted(item_marks.rows(kinds), key=lambda row: row.at, reverse=True)
+    rows = sorted(marked_rows(kinds), key=lambda row: row.at, reverse=True)
     rows = [row for row in rows if within is None or row.item.rpartition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
@@ -71,12 +107,12 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
         return
     items = {item.key: item for one in known.concepts for item in one.items()}
     asked = {mark[1]: asks(items[mark[1]]) for mark in marks if mark[1] in items}
-    pager.show(style.console(), listing.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
+    layout.show_paged(style.console(), listing.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
 
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
     titles = {track.id: track.title for track in known.tracks}
-    marks = item_marks.marks()
+    marks = all_marks()
     return {
         "concepts": [
             {
@@ -93,3 +129,44 @@ def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
             for concept in concepts
         ],
     }
+
+
+# `ddpquiz show`: show one item with its answer.
+
+
+def show(
+    item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=completion.items)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show an item with its answer, steps, source and proof."""
+    known = loading.load()
+    chosen = known.item(item)
+    marks = all_marks().get(chosen.key, [])
+    if as_json:
+        data = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    source = known.sources.get(getattr(chosen, "source", ""))
+    layout.show_paged(style.console(), item_page(chosen, source, marks))
+
+
+# `ddpquiz search`: find concepts, demos, cards and questions by words.
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of results.")] = 20,
+) -> None:
+    """Find concepts, demos, cards and questions by words, the best matches first."""
+    wanted = " ".join(words)
+    hits = loading.load().search(wanted)
+    if not hits:
+        raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
+    shown = listing.to_read(hits)[:limit]
+    page = listing.found(shown, wanted, all_marks())
+    commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
+    parts: list[RenderableType] = [page, Text(), commands]
+    if len(hits) > limit:
+        given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
+        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {given}"))
+    layout.show_paged(style.console(), Group(*parts))

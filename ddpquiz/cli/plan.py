@@ -1,19 +1,315 @@
-"""`ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs."""
+"""The options of `ddpquiz plan`, and the job that they describe."""
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ddpquiz.cli import plan_views
-from ddpquiz.cli.plan_options import PlanOptions
+from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import with_options
-from ddpquiz.planning.plan import as_json as plain
-from ddpquiz.planning.plan import make_plan
+from ddpquiz.curriculum.plan_files import load_hardware, load_model
+from ddpquiz.errors import UserError
+from ddpquiz.plan import explanation
+from ddpquiz.plan import search as finder
+from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
+from ddpquiz.plan.memory import Sizes, States
+from ddpquiz.plan.model import Hardware
+from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page
+from ddpquiz.plan.plan import Plan, make_plan
+from ddpquiz.plan.plan import as_json as plain
+from ddpquiz.plan.step_time import Accelerator
+from ddpquiz.plan.traffic import Job
+from ddpquiz.terminal.kit import layout, style
+
+# The options of `ddpquiz plan`, and the job that they describe.
+
+STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
+_AXES = ("tp", "pp", "cp", "ep", "dp")
+_ONE_OF = "{} is not one of {}."
+_NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
+_SEARCHED = ("layout", "zero", "micro_batch", "pipeline", "chunks", "recompute")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What is trained on what, and how."""
+
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help=f"{', '.join(completion.models(''))}, or the path of a file of yours.",
+            autocompletion=completion.models,
+        ),
+    ] = "llama-3-70b"
+    gpu: Annotated[
+        str,
+        typer.Option(
+            "--gpu",
+            "-g",
+            help=f"{', '.join(completion.hardware(''))}, or the path of a file of yours.",
+            autocompletion=completion.hardware,
+        ),
+    ] = "h100"
+    gpus: Annotated[int | None, typer.Option("--gpus", "-n", min=1, help="How many GPUs.")] = None
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            "-l",
+            help="Such as tp=8,pp=4. tp splits matrices, pp layers, cp sequences, ep experts; dp splits the batch, "
+            "over the GPUs that are left.",
+        ),
+    ] = ""
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", "-b", min=1, help="Sequences per step, over all ranks (default: 4 M tokens)."),
+    ] = None
+    seq: Annotated[int | None, typer.Option("--seq", "-s", min=1, help="Tokens per sequence.")] = None
+    micro_batch: Annotated[int, typer.Option("--micro-batch", min=1, help="Sequences per micro-batch.")] = 1
+    zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="ZeRO stage; 0 is DDP, 3 is FSDP.")] = 1
+    shard: Annotated[
+        int, typer.Option("--shard", min=0, help="Ranks over which states are sharded (HSDP); 0: all.")
+    ] = 0
+    pipeline: Annotated[
+        str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 (zero bubble) or dualpipe.")
+    ] = "1f1b"
+    chunks: Annotated[
+        int, typer.Option("--chunks", min=1, help="Model chunks per stage; more than 1: interleaved.")
+    ] = 1
+    recompute: Annotated[
+        str, typer.Option("--recompute", help="What backward computes again: none, selective (attention) or full.")
+    ] = "none"
+    sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = True
+    overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = True
+    tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = False
+    states: Annotated[
+        str,
+        typer.Option(
+            "--states",
+            help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, fp32 4+4+8.",
+        ),
+    ] = "megatron"
+    precision: Annotated[
+        str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: bf16 if the GPU has it).")
+    ] = ""
+    flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = True
+    causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP.")] = False
+    tokens: Annotated[
+        float, typer.Option("--tokens", min=1e-6, help="Trillions of tokens to train on, for the days.")
+    ] = 1.0
+
+    @property
+    def start(self) -> str:
+        """The command line as far as it names model, hardware and conventions."""
+        words = ["ddpquiz plan", f"--model {self.model}", f"--gpu {self.gpu}"]
+        own = [each for each in fields(self) if each.name in ("states", "precision")]
+        words += [
+            f"--{each.name} {getattr(self, each.name)}" for each in own if getattr(self, each.name) != each.default
+        ]
+        return " ".join(words)
+
+    def machine(self) -> Accelerator:
+        """Return the hardware and the number format; BadParameter if the GPU does not have it."""
+        hardware: Hardware = load_hardware(self.gpu)
+        precision = self.precision or ("bf16" if "bf16" in hardware.flops else next(iter(hardware.flops)))
+        if precision not in hardware.flops:
+            known = ", ".join(hardware.flops)
+            raise typer.BadParameter(f"{hardware.name} has {known}, not {precision}.", param_hint="--precision")
+        return Accelerator(hardware, precision, self.causal)
+
+    def job(self, gpus: int) -> Job:
+        """Return the job on a number of GPUs; BadParameter if a word is unknown."""
+        model = load_model(self.model)
+        sequence = self.seq or model.sequence
+        sizes = Sizes(
+            batch=self.batch or max(1, STEP_TOKENS // sequence),
+            sequence=sequence,
+            states=one_of(States, self.states, "--states"),
+            flash=self.flash,
+        )
+        return Job(model, self.sized(self.layout, gpus), sizes)
+
+    def sized(self, text: str, gpus: int) -> Layout:
+        """Return the layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
+        sizes = axis_sizes(text)
+        schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
+        if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
+            schedule = PipelineSchedule.INTERLEAVED
+        inner = sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1)
+        sizes.setdefault("dp", max(1, gpus // inner))
+        return Layout(
+            **sizes,
+            zero=self.zero,
+            shard=self.shard,
+            micro_batch=self.micro_batch,
+            chunks=self.chunks,
+            schedule=schedule,
+            recompute=one_of(Recompute, self.recompute, "--recompute"),
+            sequence_parallel=self.sequence_parallel,
+            overlap=self.overlap,
+            tp_overlap=self.tp_overlap,
+        )
+
+    def with_layout(self, text: str) -> PlanOptions:
+        """Return the options changed by a text such as `tp=4,zero=3,pipeline=1f1b`; BadParameter for what is unknown.
+
+        Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
+        one chunk a stage unless the text says more.
+        """
+        words = dict(named_values(text))
+        changed: dict[str, Any] = {}
+        for name in {*words} & {*_NUMBERS}:
+            if not words[name].isdecimal():
+                raise typer.BadParameter(f"{name} needs a number, as in {name}=1.", param_hint="--compare")
+            changed[name.replace("-", "_")] = int(words[name])
+        changed |= {name: words[name] for name in _WORDS if name in words}
+        if "pipeline" in changed:
+            changed.setdefault("chunks", 1)
+        named = ",".join(f"{name}={size}" for name, size in words.items() if name not in (*_NUMBERS, *_WORDS))
+        kept = {axis: size for axis, size in axis_sizes(self.layout).items() if axis != "dp"}
+        sizes = kept | axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
+        return replace(self, layout=",".join(f"{axis}={size}" for axis, size in sizes.items()), **changed)
+
+    def check_search(self) -> None:
+        """Raise BadParameter if an option is given that a search varies."""
+        for each in fields(self):
+            if each.name in _SEARCHED and getattr(self, each.name) != each.default:
+                name = f"--{each.name.replace('_', '-')}"
+                raise typer.BadParameter(
+                    f"--search tries all values of {name}; leave one of them out.", param_hint=name
+                )
+
+
+def named_values(text: str) -> list[tuple[str, str]]:
+    """Return the names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
+    parts = (part.partition("=") for part in text.replace(",", " ").split())
+    return [(name, value) for name, _, value in parts]
+
+
+def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
+    """Read `tp=8,pp=4`; BadParameter names what does not fit. `others` are further names that the option knows."""
+    sizes: dict[str, int] = {}
+    for axis, size in named_values(text):
+        if axis not in _AXES:
+            instead = f" Use --{axis}." if axis in (*_NUMBERS, *_WORDS) else ""
+            known = ", ".join((*_AXES, *others))
+            raise typer.BadParameter(f"`{axis}` is not one of {known}.{instead}", param_hint=option)
+        if axis in sizes:
+            raise typer.BadParameter(f"it names {axis} twice.", param_hint=option)
+        if not size.isdecimal() or not 0 < int(size) < 10**7:
+            raise typer.BadParameter(f"{axis} needs a positive number, as in {axis}=8.", param_hint=option)
+        sizes[axis] = int(size)
+    return sizes
+
+
+def one_of(choices: Any, word: str, option: str) -> Any:
+    """Return the value of an enumeration that a word names, or BadParameter."""
+    try:
+        return choices(word.lower())
+    except ValueError:
+        raise typer.BadParameter(_ONE_OF.format(word, ", ".join(choices)), param_hint=option) from None
+
+
+# What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a comparison, an explanation.
+
+MOST_GPUS = 1 << 20
+
+
+def named_gpus(options: PlanOptions) -> int:
+    """Return the number of GPUs that the layout names; UserError if it does not say."""
+    sizes = axis_sizes(options.layout)
+    if not sizes:
+        options.job(1)  # reports an unknown model first
+        options.machine()  # and an unknown GPU
+        raise UserError(
+            "How many GPUs? Add --gpus, as in `ddpquiz plan --model llama-3-70b --gpus 256 --search`;"
+            " --search without --gpus finds the fewest that fit."
+        )
+    return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1) * sizes.get("dp", 1)
+
+
+def show(plan: Plan, tokens: float) -> None:
+    """Print the page of a plan."""
+    out = style.console()
+    layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
+
+
+def print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
+    """Print how a line comes about; UserError if there is no such line."""
+    known = explanation.lines()
+    if line not in known:
+        raise UserError(f"A plan has no line '{line}'; its lines are {', '.join(known)}.")
+    found = explanation.explain(plan, line, tokens)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        layout.show_paged(style.console(), explanation_page(found))
+
+
+def print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
+    """Print two layouts side by side."""
+    other = make_plan(options.job(gpus), options.machine(), gpus)
+    if as_json:
+        typer.echo(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
+    else:
+        layout.show_paged(style.console(), comparison(plan, other))
+
+
+def print_search(options: PlanOptions, *, as_json: bool) -> None:
+    """Print the best layouts, on the named number of GPUs or on the fewest that fit."""
+    options.check_search()
+    job, machine = options.job(options.gpus or 1), options.machine()
+    gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
+    gpus, before = options.gpus, None
+    if gpus is None:
+        enough = finder.fewest_gpus(job, machine)
+        if enough is None:
+            raise UserError(
+                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens fits on no number of"
+                f" {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
+            )
+        gpus, before, found = enough
+    else:
+        found = finder.search(job, machine, gpus)
+    if as_json:
+        typer.echo(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
+    else:
+        layout.show_paged(style.console(), found_page(found, gpus, options.start, before))
+
+
+def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
+    counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
+    return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
+
+
+def print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
+    """Print throughput and efficiency as the number of GPUs doubles."""
+    first, _, last = text.partition("..")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= MOST_GPUS):
+        raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
+    job = options.job(int(first))
+    if options.batch is None:  # enough for the largest number
+        inner = job.layout.tp * job.layout.pp * job.layout.cp
+        least = max(1, int(last) // inner) * job.layout.micro_batch
+        job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
+    plans = finder.scale(job, options.machine(), int(first), int(last))
+    if as_json:
+        tokens = options.tokens * 1e12
+        rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
+        typer.echo(json.dumps(rows))
+    else:
+        layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
+
+
+# `ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs.
 
 
 @with_options(PlanOptions)
@@ -43,24 +339,24 @@ def plan(
     schedule = schedule or save is not None
     one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
     if search:
-        plan_views.search(options, as_json=as_json)
+        print_search(options, as_json=as_json)
     elif scale:
-        plan_views.scale(options, scale, as_json=as_json)
+        print_scale(options, scale, as_json=as_json)
     else:
-        gpus = options.gpus or plan_views.named_gpus(options)
+        gpus = options.gpus or named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
         if schedule:
             from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
 
             show_schedule(made, save, as_json=as_json)
         elif compare:
-            plan_views.compare(made, options.with_layout(compare), gpus, as_json=as_json)
+            print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
         elif explain:
-            plan_views.explain(made, explain, options.tokens * 1e12, as_json=as_json)
+            print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
             typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
         else:
-            plan_views.show(made, options.tokens * 1e12)
+            show(made, options.tokens * 1e12)
 
 
 def one_page(pages: Mapping[str, object]) -> None:

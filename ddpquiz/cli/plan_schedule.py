@@ -7,18 +7,16 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Event
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
-from ddpquiz.planning.plan import Plan
-from ddpquiz.planning.schedule import Durations, PipelineRun, simulate
-from ddpquiz.planning.schedule_events import schedule_events
-from ddpquiz.planning.step_time import usual_stage
-from ddpquiz.planning.step_traffic import cut_bytes
+from ddpquiz.events.event import Event, encode
+from ddpquiz.events.run_state import RunState
+from ddpquiz.plan.page import schedule_page
+from ddpquiz.plan.plan import Plan
+from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
+from ddpquiz.plan.step_time import usual_stage
+from ddpquiz.plan.traffic import cut_bytes
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.pages.schedule_page import schedule_page
 from ddpquiz.terminal.runs.replay import replay
 
 REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown

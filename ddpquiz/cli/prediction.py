@@ -9,16 +9,16 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli.clock import now
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import DemoLink, DemoProof, Kind, Question
 from ddpquiz.curriculum.posed_question import Posed, pose
+from ddpquiz.events.run_state import RunState
 from ddpquiz.learning.answers import save_answer
-from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.guided_path import save_seen
+from ddpquiz.learning.quiz import Answer
 from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.sittings import prediction
 from ddpquiz.terminal.sittings.prediction import Prediction, outcome, verdict_line

@@ -11,7 +11,7 @@ from rich.console import Console
 from ddpquiz.cli import completion
 from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.loading import load
-from ddpquiz.curriculum.pack_consent import require_consent
+from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.launch import server

@@ -1,16 +1,104 @@
-"""`ddpquiz run`: run and watch the learner's own script."""
+"""Start a run, show it as the options say, save it, and end with its status; or print a job for another launcher."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ddpquiz.cli.run_options import RunOptions
-from ddpquiz.cli.run_session import exit_with_status, print_job, show_run
-from ddpquiz.cli.script_command import RunCommand
+from ddpquiz.benchmark.file import load_bench
+from ddpquiz.benchmark.page import speeds_section
+from ddpquiz.cli import saving
+from ddpquiz.cli.run_options import RunCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
+from ddpquiz.errors import UserError
+from ddpquiz.events.event import escape_controls
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import summarize
+from ddpquiz.plan.measured import achieved_speeds
+from ddpquiz.ranks import job_files, launch
+from ddpquiz.ranks import script as reading
+from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module
+from ddpquiz.terminal.kit import layout, screen, style
+from ddpquiz.terminal.runs import plain_lines, summary, watch
+from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint
+from ddpquiz.terminal.runs.watch import ShownRuns
+
+# Start a run, show it as the options say, save it, and end with its status; or print a job for another launcher.
+
+
+def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:
+    """Run a script on ranks, show it as the options say, and save it; the hint is shown above the live view."""
+    launch.server()
+    launch.warm_for(reading.read(request.script).source)
+    file = saving.Saving(options.save) if options.save else None
+
+    def start(chosen: Request, is_asked: bool = True) -> Run:
+        run = begin(chosen)
+        run.seen.only_broken_claims = not claims
+        if file and is_asked:
+            file.record(run)
+        return run
+
+    if options.step and (options.json or options.plain or not screen.is_interactive()):
+        raise UserError("--step needs a terminal, and cannot be combined with --plain or --json.")
+    if options.json:
+        seen = plain_lines.print_json(start(request))
+        shown = watch.ShownRuns(seen, seen)
+    elif options.plain or not screen.is_interactive():
+        seen = plain_lines.print_run(start(request), style.console())
+        shown = watch.ShownRuns(seen, seen)
+    else:
+        how = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
+        shown = watch.live(start, request, style.console(), how)
+    if file:
+        file.finish(shown.asked)
+    if options.summary:
+        print_summary(shown.asked, json=options.json)
+    return shown
+
+
+def print_job(options: RunOptions, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
+    """Print how to start a script elsewhere: a command line or a job file."""
+    if kind not in job_files.KINDS:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(job_files.KINDS)}.", param_hint="--emit")
+    ranks = 4 if options.nproc is None else options.nproc
+    if ranks < 1:
+        raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
+    reading.read(script)
+    job = job_files.JobFile(
+        script, args, ranks, options.nnodes, options.max_restarts, options.device == "cuda", module, recorded=True
+    )
+    typer.echo(job_files.KINDS[kind](job), nl=False)
+
+
+def print_summary(seen: RunState, *, json: bool) -> None:
+    """Print where time and bytes went in a run, and what could be better; JSON is one line."""
+    account = summarize(seen.timeline, seen.time, seen.script)
+    speeds = achieved_speeds(seen.timeline.costs.lines, load_bench(), seen.began.device if seen.began else "")
+    if json:
+        compared = {"machine": [asdict(each) for each in speeds]} if speeds else {}
+        typer.echo(escape_controls(dumps(account.as_json() | compared, ensure_ascii=False)))
+    else:
+        layout.show(style.console(), summary.summary(account))
+        if speeds:
+            layout.show(style.console(), speeds_section(speeds))
+
+
+def exit_with_status(shown: ShownRuns) -> None:
+    """End with the status of the last run."""
+    end = shown.last.end
+    if end and not end.ok:
+        raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(end.why, 1))
+
+
+# `ddpquiz run`: run and watch the learner's own script.
 
 COMMAND_CLASS = RunCommand
 

@@ -10,14 +10,13 @@ from typing import IO, TYPE_CHECKING
 
 import typer
 
-from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.event_codec import decode, encode
-from ddpquiz.analysis.events import Event
-from ddpquiz.analysis.frames.report import Section, summary_sections
-from ddpquiz.analysis.recent_events import RecentEvents
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.diagnosis.report import Section, summary_sections
 from ddpquiz.errors import UserError
+from ddpquiz.events import saved_run, trace
+from ddpquiz.events.event import Event, decode, encode
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import summarize
+from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.runs import picture
 from ddpquiz.terminal.runs.script import script_text
@@ -105,8 +104,7 @@ def _confirm(path: Path) -> None:
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:
     """Return the page of a run; `state` is its last one, `back` the address of a page that lists it."""
-    from ddpquiz.web.run_data import PageInput  # noqa: PLC0415  # runs that are not saved as a page start without it
-    from ddpquiz.web.run_page import run_page  # noqa: PLC0415
+    from ddpquiz.web.run_page import PageInput, run_page  # noqa: PLC0415  # not every saved run is a page
 
     recent, count = RecentEvents(PAGE_EVENTS), 0
     for event in events:

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.cli.saving import page_of
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.labs import labs_of
+from ddpquiz.events import saved_run
+from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import recordings_dir
-from ddpquiz.web.site import site_pages
-from ddpquiz.web.site_folder import write_site
+from ddpquiz.web.site import site_pages, write_site
 
 
 def site(

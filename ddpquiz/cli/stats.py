@@ -17,7 +17,7 @@ from ddpquiz.learning import statistics
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import Recall, Share, Statistics
-from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.stats import Stats
 
 
@@ -30,7 +30,7 @@ def stats(
         if as_json:
             print(json.dumps(_values(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
-            pager.show(style.console(), page(known, progress))
+            layout.show_paged(style.console(), page(known, progress))
 
 
 def page(known: Catalog, progress: Progress) -> RenderableType:

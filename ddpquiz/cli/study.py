@@ -17,7 +17,8 @@ from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card
-from ddpquiz.learning import deal, standing
+from ddpquiz.learning import standing
+from ddpquiz.learning import study as deal
 from ddpquiz.learning import study as sittings
 from ddpquiz.learning.mastery import Label, strengths
 from ddpquiz.learning.progress import Progress
@@ -25,8 +26,7 @@ from ddpquiz.learning.schedule import Schedule, study_day
 from ddpquiz.learning.standing import NEW_A_DAY
 from ddpquiz.learning.study import Sitting
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings.card_view import WELCOME, forecast, nothing_due
-from ddpquiz.terminal.sittings.study import StudyScreen
+from ddpquiz.terminal.sittings.study import WELCOME, StudyScreen, forecast, nothing_due
 
 Level = Literal["beginner", "intermediate", "advanced"]
 LIMIT = 20  # cards of a sitting, unless another limit is asked for

@@ -1,33 +1,95 @@
-"""`ddpquiz test`: find out what you know, and why each wrong answer is wrong."""
+"""The result of a quiz as JSON."""
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ddpquiz.cli import clock, completion, desk, quiz_json
-from ddpquiz.cli.bench_file import load_bench
+from ddpquiz.benchmark.file import load_bench
+from ddpquiz.cli import clock, completion, desk
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
-from ddpquiz.curriculum.posed_question import on_machine
+from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
-from ddpquiz.learning import question_selection, quiz
+from ddpquiz.learning import quiz
+from ddpquiz.learning.judge import expected
 from ddpquiz.learning.log_rows import Row
-from ddpquiz.learning.quiz_state import Rules
+from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.quiz import Answer, Rules
+from ddpquiz.learning.quiz_scores import calibration_of, scores, wanting
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.terminal.sittings.quiz import QuizByLines
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+
+# The result of a quiz as JSON.
+
+
+def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
+    """Print the result of a quiz as JSON; `rows` are the answers that strength depends on."""
+    quiz = screen.quiz
+    answers = {id(answer.posed): answer for answer in quiz.answers}
+    sure = calibration_of(quiz)
+    result = {
+        "seed": seed,
+        **asdict(scores(quiz, "")[""]),
+        "by_concept": {name: asdict(score) for name, score in scores(quiz, "concept").items()},
+        "by_level": {name: asdict(score) for name, score in scores(quiz, "level").items()},
+        "weakest": wanting(quiz),
+        "verdicts": _verdicts(screen, rows),
+        "calibration": {"bands": [asdict(band) for band in sure.bands], "brier": sure.brier} if sure else None,
+        "questions": [
+            _question(posed, answers.get(id(posed)), screen.unread.get(posed.question.key, "")) for posed in quiz.asked
+        ],
+    }
+    print(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the verdict on each concept that was asked about."""
+    asked = {posed.question.concept for posed in screen.quiz.asked}
+    known = strengths(rows, study_day(clock.now()))
+    return {
+        name: {"label": one.label, "low": one.low, "high": one.high, "mean": one.mean, "answers": one.answers}
+        for name, one in known.items()
+        if name in asked
+    }
+
+
+def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any]:
+    question = posed.question
+    shown = question.options or question.lines
+    return {
+        "item": question.key,
+        "level": question.level,
+        "kind": question.kind,
+        "ask": question.ask,
+        "code": question.code,
+        "shown": [shown[index].text for index in posed.shown],
+        "fix": question.fix,
+        "given": answer.given if answer else None,
+        "right": answer.right if answer else None,
+        "credit": answer.credit if answer else None,
+        "expected": expected(posed),
+        "why": [*answer.verdict.whys] if answer else [unread] if unread else [],
+        "hints": answer.hints if answer else 0,
+        "confidence": answer.confidence if answer else None,
+        "took_ms": round(answer.took.total_seconds() * 1000) if answer else None,
+    }
+
+
+# `ddpquiz test`: find out what you know, and why each wrong answer is wrong.
 
 _SECONDS = 5  # the least time for a question
 _DAY = 86_400  # seconds; the most time for a question
@@ -137,7 +199,7 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         right = Counter(row.item for row in rows if row.credit) if options.seed is None else None
         dice = random.Random(options.seed)  # noqa: S311
         count = len(found) if options.adaptive else options.count
-        asked = question_selection.choose_questions(found, count, dice, right)
+        asked = quiz.choose_questions(found, count, dice, right)
         opening = _already(known, earlier) if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
@@ -146,7 +208,7 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)
         if options.as_json:
-            quiz_json.show(screen, options.seed, progress.last_answers())
+            show(screen, options.seed, progress.last_answers())
     if screen.unread:
         raise typer.Exit(1)
 

@@ -125,6 +125,6 @@ def _advice(meant: str, command: str) -> str:
 
 
 def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    from ddpquiz.curriculum.fields import nearest  # it loads the YAML parser, which most starts do not need
+    from ddpquiz.curriculum.yaml_file import nearest  # it loads the YAML parser, which most starts do not need
 
     return nearest(word, known, cutoff)

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ddpquiz.curriculum.catalog import LabTitle
-from ddpquiz.curriculum.fields import Fields, did_you_mean, nearest
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.lab_reader import MINUTES, read_lab
-from ddpquiz.curriculum.yaml_file import YamlFile, shown
+from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean, nearest, shown
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import labs_dir
 

@@ -102,9 +102,8 @@ def load_pack(pack: Pack, files: Files | None = None) -> LoadedPack:
 
     UserError if its files cannot be read or have complaints.
     """
-    from ddpquiz.curriculum.pack_consent import fingerprint
     from ddpquiz.curriculum.pack_files import demos_in, read_added, unpacked
-    from ddpquiz.curriculum.packs import LoadedPack
+    from ddpquiz.curriculum.packs import LoadedPack, fingerprint
 
     files = files or read_added(pack.folder)
     origin = fingerprint(files)

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import lab_names, load_lab
-from ddpquiz.curriculum.pack_consent import fingerprint
 from ddpquiz.curriculum.pack_files import concepts_in, read_added, unpacked
-from ddpquiz.curriculum.packs import find, packs
+from ddpquiz.curriculum.packs import find, fingerprint, packs
 from ddpquiz.errors import UserError
 
 

@@ -9,13 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ddpquiz.curriculum.fields import ID
 from ddpquiz.curriculum.labs import TOOLS, survey_labs_of_pack
 from ddpquiz.curriculum.loading import load_pack, pack_copy
-from ddpquiz.curriculum.pack_consent import withdraw
 from ddpquiz.curriculum.pack_files import read_files, unpacked, write_files
-from ddpquiz.curriculum.packs import LoadedPack, Pack, find
+from ddpquiz.curriculum.packs import LoadedPack, Pack, find, withdraw
 from ddpquiz.curriculum.survey import read_manifest, survey
+from ddpquiz.curriculum.yaml_file import ID
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 

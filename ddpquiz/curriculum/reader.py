@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Point, Prompt
-from ddpquiz.curriculum.fields import ID, Fields, did_you_mean, peek
-from ddpquiz.curriculum.proof_reader import MOST_RANKS
-from ddpquiz.curriculum.question_reader import read_question
-from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.curriculum.question_reader import MOST_RANKS, read_question
+from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek
 
 _COUNTS = {  # key: minimum and maximum
     "cards": (6, 10), "questions": (9, 20), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from ddpquiz.curriculum.concept import Card, Concept, Kind, Question
+from ddpquiz.curriculum.concept import Card, Concept, Kind, Question, script_lines
 from ddpquiz.curriculum.posed_question import Posed, filled
-from ddpquiz.curriculum.spot import script_lines
-from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.quiz import Answer
 from ddpquiz.learning.schedule import Memory, study_day
 
 

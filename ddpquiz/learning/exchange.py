@@ -13,8 +13,8 @@ from ddpquiz.curriculum.concept import Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.guided_path import SAVED
-from ddpquiz.learning.lab_passes import PASSED, SEEN
 from ddpquiz.learning.log_rows import LONGEST, UNWRITABLE, PointRow, Receipt, Row, moment
+from ddpquiz.learning.progress import PASSED, SEEN
 from ddpquiz.learning.schedule import Weights
 
 FORMAT, VERSION = "ddpquiz progress", 3  # 2 has rows of labs, 3 those of stages

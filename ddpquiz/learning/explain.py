@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from ddpquiz.curriculum.concept import Point, Prompt
-from ddpquiz.curriculum.stems import meaning
+from ddpquiz.curriculum.search import meaning
 
 _WORD = re.compile(r"[.!?](?=\s)|\d+(?:[.,]\d+)*|[^\W\d_]+")  # the end of a sentence, a number or a word
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.calibration import Calibration, calibration
-from ddpquiz.learning.graded_answer import Answer
-from ddpquiz.learning.quiz_state import Quiz
+from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.learning.statistics import Calibration, calibration
 
 
 @dataclass(frozen=True, slots=True)

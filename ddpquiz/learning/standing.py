@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.learning.deal import MORE, coming_again, due_now, due_soon
 from ddpquiz.learning.guided_path import GuidedPath
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory
+from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon
 
 NEW_A_DAY = 10
 

@@ -10,8 +10,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from ddpquiz.analysis.event_codec import LineBuffer, labelled
-from ddpquiz.analysis.events import Event, Note, Output, Started, when
+from ddpquiz.events.event import Event, LineBuffer, Note, Output, Started, labelled, when
 from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
 # Lines of torch itself that say nothing of the script: a warning in each rank, since a rank joins without name lookups

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddpquiz.analysis.event_codec import decode
-from ddpquiz.analysis.events import ClaimText, Event
-from ddpquiz.curriculum.pack_consent import AllowedPack
+from ddpquiz.curriculum.packs import AllowedPack
+from ddpquiz.events.event import ClaimText, Event, decode
 from ddpquiz.ranks.request import Request
 
 MOST_FDS = 64  # descriptors in one message; Linux allows 253

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.analysis.source_text import Frame, frames_in
 from ddpquiz.errors import UserError
+from ddpquiz.events.formatting import Frame, frames_in
 from ddpquiz.ranks.forks import family, is_stopped
 
 MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.concept import Kind, Question, fixed_script, without
 from ddpquiz.curriculum.posed_question import Posed, filled, worth
-from ddpquiz.curriculum.spot import fixed_script, without
 from ddpquiz.ranks.proof_runner import (
     ProofRunner,
     agrees,

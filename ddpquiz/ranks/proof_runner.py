@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ddpquiz.analysis.events import Output
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows, fixed_script
 from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.curriculum.pack_consent import require_consent
+from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, number, worth
-from ddpquiz.curriculum.spot import fixed_script
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
-from ddpquiz.ranks.elastic.elastic_run import begin
+from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"

@@ -1,4 +1,4 @@
-"""A script that ranks run: where it is, what it says of itself, and which of its settings come too late."""
+"""The claims of a script: its asserts that have a literal message."""
 
 import ast
 import io
@@ -9,11 +9,43 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from ddpquiz.analysis.events import ClaimText
-from ddpquiz.curriculum.pack_consent import AllowedPack, allowed_pack
+from ddpquiz.curriculum.packs import AllowedPack, allowed_pack
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import ClaimText
 from ddpquiz.paths import pack_of
-from ddpquiz.ranks.claims import find_claims
+
+# The claims of a script: its asserts that have a literal message.
+
+REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
+
+
+def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
+    """Return the claims of a script, from top to bottom."""
+    found = (_claim(node) for node in ast.walk(tree))
+    return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
+
+
+def report_claims(tree: ast.Module) -> ast.Module:
+    """Make each claim pass its value to the function named REPORT, and return the tree; line numbers stay.
+
+    This does not recurse, so scripts that Python can compile are never nested too deeply for it.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and (claim := _claim(node)):
+            parts = ast.Name(REPORT, ast.Load()), ast.Constant(claim.line)
+            name, line = (ast.copy_location(part, node.test) for part in parts)
+            node.test = ast.copy_location(ast.Call(name, [line, node.test], []), node.test)
+    return tree
+
+
+def _claim(node: ast.AST) -> ClaimText | None:
+    match node:
+        case ast.Assert(msg=ast.Constant(value=str(text)), lineno=line):
+            return ClaimText(line, text)
+    return None
+
+
+# A script that ranks run: where it is, what it says of itself, and which of its settings come too late.
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
 READ_AT_IMPORT = re.compile(

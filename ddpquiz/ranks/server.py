@@ -16,8 +16,8 @@ import sys
 from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
+from ddpquiz.ranks.device import machine, why_no_ranks
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays, use_large_pages
-from ddpquiz.ranks.installed_torch import machine, why_no_ranks
 from ddpquiz.ranks.store import host_store
 
 IDLE = 0.2  # seconds without a request after which there is time
@@ -150,12 +150,12 @@ class Server:
 
     def fork_agent(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork torchrun's agent, which starts the ranks."""
-        from ddpquiz.ranks.elastic import agent
-        from ddpquiz.ranks.elastic.elastic_run import AGENT
+        from ddpquiz.ranks import elastic_agent
+        from ddpquiz.ranks.elastic_run import AGENT
 
         run.shepherds, write_end = os.pipe()
         ours = [run.shepherds, self.channel.fileno(), self.wake]
-        run.ranks[fork(lambda: agent.run(pipes, plan), close=ours)] = AGENT
+        run.ranks[fork(lambda: elastic_agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
     def fork_ranks(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:

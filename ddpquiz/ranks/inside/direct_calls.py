@@ -16,9 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.ranks.inside.operations import OpenOperation
-from ddpquiz.ranks.inside.operators import name_of, name_of_reduce
+from ddpquiz.events.event import Operation
+from ddpquiz.ranks.inside.operations import OpenOperation, name_of, name_of_reduce
 from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import DirectPrivate, find_direct

@@ -12,9 +12,7 @@ import threading
 from time import monotonic  # our own reference: a script may replace time.monotonic
 from typing import Any
 
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Event, Issued, Note
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.events.event import Event, Issued, Note, Operation, encode
 from ddpquiz.ranks.messages import encode_write
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from ddpquiz.analysis.events import Began, Exited
-from ddpquiz.analysis.operation import MAX_RANKS
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import MAX_RANKS, Began, Exited
 from ddpquiz.ranks import script as scripts
-from ddpquiz.ranks.inside import peak_memory
+from ddpquiz.ranks.inside import leaving
 from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.leaving import exit_status, send_error
 from ddpquiz.ranks.inside.rank_writer import UNKNOWN, RankWriter
@@ -109,7 +108,7 @@ class Recording:
         if os.getpid() != self._process:
             return
         if self.status is not None:
-            peak_memory.report(self.writer)
+            leaving.report(self.writer)
             self.writer.send(Exited(self.writer.now(), self.writer.rank, self.status))
         if self.writer.rank == UNKNOWN:
             self.writer.stop("it formed no process group, and RANK and WORLD_SIZE are not set")

@@ -7,7 +7,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import device_mesh
 
-from ddpquiz.analysis.events import Joining
+from ddpquiz.events.event import Joining
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in
 

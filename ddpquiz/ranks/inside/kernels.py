@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from ddpquiz.ranks.inside import torch_private
-from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
-from ddpquiz.ranks.inside.operators import Operator, caller_of, work_of
+from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, Operator, caller_of, mark_for, work_of
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
 

@@ -1,4 +1,4 @@
-"""How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down."""
+"""The most memory that a rank has held, reported at its end."""
 
 import atexit
 import ctypes
@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import re
+import resource
 import sys
 import threading
 import traceback
@@ -14,11 +15,31 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ddpquiz.analysis.events import Marked, Raised
-from ddpquiz.analysis.known_errors import UNUSED
-from ddpquiz.ranks.inside import peak_memory
+from ddpquiz.diagnosis.root_cause import UNUSED
+from ddpquiz.events.event import Marked, Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
+
+# The most memory that a rank has held, reported at its end.
+
+UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
+
+
+def report(writer: EventWriter) -> None:
+    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
+    writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
+
+
+def _on_gpus() -> int:
+    torch = sys.modules.get("torch")  # a script may not have imported it
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))
+
+
+# How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 MOST_NAMES = 5  # of parameters that a message lists
@@ -32,7 +53,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     """
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
-    peak_memory.report(writer)
+    report(writer)
     if status == 0:
         writer.send(Marked(writer.now(), writer.rank, "finished", 0))
     atexit._run_exitfuncs()  # noqa: SLF001

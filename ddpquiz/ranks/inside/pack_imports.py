@@ -7,7 +7,7 @@ import sys
 from importlib.machinery import FileFinder, SourceFileLoader
 from typing import Any, NoReturn
 
-from ddpquiz.curriculum.pack_consent import AllowedPack
+from ddpquiz.curriculum.packs import AllowedPack
 
 
 class AllowedLoader(SourceFileLoader):

@@ -4,7 +4,6 @@
 same folder are renamed: `rank-N.jsonl.1`, then `.2` and so on. Each event is written at once, by the thread that calls
 the operation: what is written stays, whatever ends the process.
 """
-# longer than 250 lines: a file, and what the next one must say of all before it
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import os
@@ -20,9 +19,22 @@ from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 
-from ddpquiz.analysis.event_codec import decode, encode
-from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Forming, Issued, Joining, RankEvent, Recorded, Started
-from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.events.event import (
+    POINT_TO_POINT,
+    Alive,
+    Began,
+    Dropped,
+    Event,
+    Forming,
+    Issued,
+    Joining,
+    Operation,
+    RankEvent,
+    Recorded,
+    Started,
+    decode,
+    encode,
+)
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
 from ddpquiz.ranks.inside.source_location import find_place
 

@@ -1,28 +1,207 @@
-"""Records every collective and point-to-point operation of a rank, whoever issues it.
+"""Operations that torch issues and waits for in C++, where no wait of Python is seen: DDP's buffers and its checks."""
 
-Kernels (kernels.py) report each call. The end of an operation is reported by whoever waits for it, or by the future of
-its work; on Gloo point-to-point work has none. All this rests on private names of torch (torch_private.py): if one of
-them is missing, the run goes on unwatched, and a note says so.
-"""
-
+import ctypes
+import functools
 import itertools
+import threading
+import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import device_mesh
 
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.ranks.inside import new_groups
-from ddpquiz.ranks.inside.buckets import Buckets
+from ddpquiz.events.event import Forming, Marked, Operation
+from ddpquiz.ranks.inside import source_location
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.kernels import Kernels, registered
-from ddpquiz.ranks.inside.native_waits import NativeWaits
-from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
-from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of
+from ddpquiz.ranks.inside.operations import (
+    C10D,
+    OpenOperation,
+    OpenOperations,
+    Operator,
+    are_few,
+    name_of,
+    tensors_in,
+    values_of,
+)
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
+
+# Operations that torch issues and waits for in C++, where no wait of Python is seen: DDP's buffers and its checks.
+
+
+class _OfThread(threading.local):
+    """How deep a thread is in such functions, and what they have issued."""
+
+    depth = 0
+    opened: list[OpenOperation]
+
+
+class NativeWaits:
+    """Knows when this rank is in a function that returns only when the operations that it issues have ended.
+
+    Each of them counts as a synchronous call, which blocks the rank until its future is done.
+    """
+
+    def __init__(self, operations: OpenOperations) -> None:
+        self.operations = operations
+        self._local = _OfThread()  # a thread of the script may issue others meanwhile
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is in such a function."""
+        return self._local.depth > 0
+
+    def add(self, opened: OpenOperation) -> None:
+        """Note an operation that the function has issued."""
+        self._local.opened.append(opened)
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that does what the original does, and sees to its operations when it returns."""
+        local = self._local
+
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not local.depth:
+                local.opened = []
+            local.depth += 1
+            failed = True
+            try:
+                result = original(*args, **kwargs)
+                failed = False
+            finally:
+                local.depth -= 1
+                if not local.depth:
+                    self._finish(local.opened, failed=failed)
+            return result
+
+        return function
+
+    def _finish(self, issued: list[OpenOperation], *, failed: bool) -> None:
+        try:
+            for opened in issued:
+                self.operations.remove(opened)
+                if not failed:  # else the futures say which operations have failed
+                    self.operations.waited(opened, self.operations.writer.now())
+        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+            self.operations.report_fault(fault)
+
+
+# When this rank waits for the others to form a further process group.
+
+
+def watch(writer: EventWriter) -> None:
+    """Report each call of new_group: it connects the members, and ends with a barrier of its own."""
+    original = dist.new_group
+
+    @functools.wraps(original)
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        file, line = locate()
+        members = _members(*args[:1], **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, False, file, line, members))
+        group = original(*args, **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, True, file, line, members))
+        return group
+
+    for module in (dist, dist.distributed_c10d, device_mesh):
+        if getattr(module, "new_group", None) is original:
+            module.new_group = new_group
+
+
+def _members(ranks: Any = None, *, use_local_synchronization: bool = False, **_: Any) -> tuple[int, ...]:
+    """Return whom a call asks for; nothing if only members make it, or if torch will refuse it."""
+    if use_local_synchronization:
+        return ()
+    try:
+        return tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(map(int, ranks)))
+    except (TypeError, ValueError, RuntimeError):
+        return ()
+
+
+# The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them.
+
+REPORTS = 8  # backwards whose gradients are compared across ranks
+SUMMED = 4096  # bytes of the first bucket that are compared
+
+
+class Buckets:
+    """The buckets of the latest backward."""
+
+    def __init__(self, operations: OpenOperations) -> None:
+        self.operations, self.private = operations, operations.private
+        self.open: list[OpenOperation] = []
+        self._backward = -1
+        self._reports = REPORTS
+        self._counted = 0  # buckets that the reducer issued itself, without a hook
+        self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
+        self._location: tuple[str, int] | None = None  # the line of the script that called backward
+
+    def number(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> int | None:
+        """Return the number of the bucket that is being reduced, or None if this is something else.
+
+        The reducer runs inside autograd. It calls the operation itself, without a Python frame in between, or through
+        a hook, whose second parameter must be named `bucket`.
+        """
+        backward = self.private.graph_task_id()
+        if backward == -1:
+            return None
+        hook = None
+        while caller is not None and caller.f_code is not self.private.backward_code:
+            hook, caller = caller, caller.f_back
+        if hook is not None:
+            bucket: Any = hook.f_locals.get("bucket")
+            if not isinstance(bucket, dist.GradBucket):
+                return None
+        elif op != "all_reduce" or not (tensors[0].is_floating_point() or tensors[0].is_complex()):
+            return None  # the map of unused parameters holds integers
+        if backward != self._backward:
+            self._backward, self._counted, self.open, self._location = backward, 0, [], None
+            self.private.queue_callback(self._backward_done)
+        if hook is not None:
+            return int(bucket.index())
+        self._counted += 1
+        return self._counted - 1
+
+    def report_gradients(self, tensors: list[torch.Tensor]) -> None:
+        """Report a checksum of the gradients that this rank brings, in the first backwards; nothing waits for a GPU."""
+        gradients = tensors[0]
+        if not self._reports or not gradients.is_cpu or not gradients.is_contiguous():
+            return
+        self._reports -= 1
+        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, SUMMED))
+        if any(data):
+            writer = self.operations.writer
+            writer.send(Marked(writer.now(), writer.rank, f"gradients {zlib.crc32(data):08x}", 0))
+
+    def locate(self, caller: FrameType | None) -> tuple[str, int]:
+        """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
+        if caller is None or caller.f_code is not self.private.backward_code:
+            return source_location.locate(caller)
+        if self._location is None:
+            self._location = source_location.locate(caller)
+        return self._location
+
+    def _backward_done(self) -> None:
+        """Note that autograd is done. The reducer waits for its buckets in a callback that is queued by now."""
+        self._done = self.operations.waits(self.open[-1]) if self.open else self.operations.writer.now()
+        self.private.queue_callback(self._reduced)
+
+    def _reduced(self) -> None:
+        """Send that the reducer has waited for its buckets, and what they hold."""
+        try:
+            for opened in self.open:
+                self.operations.remove(opened)
+                last = opened is self.open[-1]
+                self.operations.waited(opened, self._done if last else self.operations.writer.now())
+        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+            self.operations.report_fault(fault)
+        self.open = []
+
+
+# Records every collective and point-to-point operation of a rank, whoever issues it.
 
 
 class Recorder:
@@ -152,7 +331,7 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
         kernels = registered()
         recorder = Recorder(writer, kernels.private, values=values, every_wait=every_wait)
         recorder.install(kernels)
-        new_groups.watch(writer)
+        watch(writer)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
         return None

@@ -1,7 +1,10 @@
-"""Points of a training script that show what its communication is for."""
+"""Where a script shards a model, with fully_shard or with FSDP, and whether it shards several layers as a whole."""
 
 import contextlib
 import functools
+import os
+import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,11 +15,129 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DistributedSampler
 
-from ddpquiz.analysis.events import Marked
-from ddpquiz.ranks.inside import sharding_marks
+from ddpquiz.events.event import Marked
+from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.read_marks import Reads
-from ddpquiz.ranks.inside.source_location import line_in
+from ddpquiz.ranks.inside.source_location import is_own, line_in
+
+# Where a script shards a model, with fully_shard or with FSDP, and whether it shards several layers as a whole.
+
+_PACKAGE = "torch.distributed.fsdp"
+_DEFINED_IN = f"{_PACKAGE}._fully_shard._fully_shard"
+_NAMED_IN = (_DEFINED_IN, f"{_PACKAGE}._fully_shard", _PACKAGE)  # what has been imported by the time of the fork
+_FSDP = f"{_PACKAGE}.fully_sharded_data_parallel"
+LAYERS = 2  # modules with parameters of their own, from which on a model is sharded in parts
+
+
+def _watch_sharding(mark: Callable[[str], None]) -> None:
+    """Report each model that is sharded, once the script has imported what shards it."""
+    after_import(_DEFINED_IN, lambda: _wrap(mark))
+    after_import(_FSDP, lambda: _wrap_fsdp(mark))
+
+
+def _wrap(mark: Callable[[str], None]) -> None:
+    original = getattr(sys.modules[_DEFINED_IN], "fully_shard", None)
+    if original is None:  # torch has another name for it by now
+        return
+
+    @functools.wraps(original)
+    def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
+        layers = _layers(module)
+        sharded = original(module, *args, **kwargs)
+        mark("shard_many" if layers >= LAYERS else "shard")
+        return sharded
+
+    for name in _NAMED_IN:
+        if getattr(sys.modules.get(name), "fully_shard", None) is original:
+            sys.modules[name].fully_shard = fully_shard  # type: ignore[attr-defined]
+
+
+def _wrap_fsdp(mark: Callable[[str], None]) -> None:
+    """Watch FullyShardedDataParallel, which makes one for each block by itself if it is given a policy."""
+    kind = getattr(sys.modules[_FSDP], "FullyShardedDataParallel", None)
+    if kind is None:
+        return
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(model: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        layers = _layers(module)
+        original(model, module, *args, **kwargs)
+        if getattr(getattr(model, "sharding_strategy", None), "name", "") != "NO_SHARD":
+            mark("shard_many" if layers >= LAYERS else "shard")
+
+    kind.__init__ = init
+
+
+def _layers(module: Any) -> int:
+    """Count the modules with parameters of their own; a list of modules counts as one call that shards in parts."""
+    modules = getattr(module, "modules", None)
+    if modules is None:
+        return 0
+    return sum(any(True for _ in each.parameters(recurse=False)) for each in modules())
+
+
+# Where a training loop reads a tensor in each step, as `loss.item()` does: on a GPU the CPU waits there.
+
+READS = {"item": "item()", "tolist": "tolist()", "cpu": "cpu()", "__float__": "float()", "__repr__": "print()",
+         "__format__": "print()"}  # fmt: skip
+OFTEN = 20  # steps one after the other in which a line reads
+PATIENCE = 200  # steps after which nothing is watched any more
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+Place = tuple[str, str, int]
+
+
+class Reads:
+    """Reports the first line that reads a tensor in each of OFTEN steps, once.
+
+    A tensor counts if it is on a GPU, or if gradients flow through it: that would be on a GPU in other runs.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.mark, self.left = mark, PATIENCE
+        self._originals = {name: getattr(torch.Tensor, name) for name in READS}
+        self._inherited = {name for name in READS if name not in vars(torch.Tensor)}
+        self._in_a_row: dict[Place, int] = {}
+        self._now: dict[Place, bool] = {}  # lines that have read since the last step: whether on a GPU
+        self._main = threading.main_thread()
+        for name, original in self._originals.items():
+            setattr(torch.Tensor, name, self._reader(name, original))
+
+    def _reader(self, name: str, original: Any) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def read(tensor: Any, *args: Any, **options: Any) -> Any:
+            if type(tensor) in _PLAIN and (tensor.is_cuda or tensor.requires_grad):
+                frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
+                if is_own(frame.f_code.co_filename) and threading.current_thread() is self._main:
+                    self._now[name, frame.f_code.co_filename, frame.f_lineno] = tensor.is_cuda
+            return original(tensor, *args, **options)
+
+        return read
+
+    def step(self) -> None:
+        """Note that an optimizer has made a step."""
+        if not self.left:
+            return
+        self.left -= 1
+        self._in_a_row = {place: self._in_a_row.get(place, 0) + 1 for place in self._now}
+        often = [place for place, times in self._in_a_row.items() if times == OFTEN]
+        for name, file, line in often[:1]:
+            where = "gpu" if self._now[name, file, line] else "cpu"
+            self.mark(f"read {where} {READS[name]} {os.path.basename(file)[:100]}:{line}")  # noqa: PTH119  # a text
+            self.left = 0
+        self._now.clear()
+        if not self.left:
+            self._restore()
+
+    def _restore(self) -> None:
+        for name, original in self._originals.items():
+            if name in self._inherited:
+                delattr(torch.Tensor, name)
+            else:
+                setattr(torch.Tensor, name, original)
+
+
+# Points of a training script that show what its communication is for.
 
 STEPS = 8  # after which the random numbers of the ranks are compared
 
@@ -30,7 +151,7 @@ def watch(writer: EventWriter, script: str) -> None:
     draws, reads = _Draws(mark), Reads(mark)
     for each in (draws, reads):
         register_optimizer_step_post_hook(lambda *_, each=each: each.step())
-    sharding_marks.watch(mark)
+    _watch_sharding(mark)
     original = DistributedDataParallel.no_sync
 
     @contextlib.contextmanager

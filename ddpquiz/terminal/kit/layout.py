@@ -1,5 +1,10 @@
 """Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers."""
 
+import os
+import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -10,7 +15,10 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import code
+
+# Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers.
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns that a description to the right of a command needs
@@ -145,3 +153,41 @@ class Folded:
         yield Group(*self.answer)
         if len(lines) > _LINES or len(self.more) > 1:
             yield Group(*section(self.title, self.question, *self.more))
+
+
+# Pages that are longer than the terminal: shown in the user's pager, as man pages are.
+
+_LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits
+
+
+def show_paged(console: Console, page: RenderableType) -> None:
+    """Print a page into the scrollback; one that is longer than the terminal goes through the user's pager."""
+    try:
+        pager = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # a quotation mark that is never closed
+        pager = []
+    if not is_interactive() or not pager:
+        show(console, page)
+        return
+    with console.capture() as captured:
+        show(console, page)
+    text = captured.get()
+    if text.count("\n") < console.height or not _read(pager, text):
+        console.file.write(text)
+
+
+def _read(pager: list[str], text: str) -> bool:
+    """Show a text in a pager, and wait until it ends; return False if the pager cannot be started."""
+    environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colours as colours
+    try:
+        process = subprocess.Popen(
+            pager, stdin=subprocess.PIPE, encoding=sys.stdout.encoding, errors="replace", env=environment
+        )
+    except OSError:
+        return False
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager
+    try:
+        process.communicate(text)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True

@@ -1,5 +1,6 @@
-"""Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos."""
+"""The page of an item: its question, its answer, why, its source, and the code of its proof."""
 
+import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,14 +11,125 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.curriculum.catalog import Catalog, LabTitle
-from ddpquiz.curriculum.concept import Card, Concept, Item, Question
+from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
+from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.demo_scripts import Demo
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.curriculum.search import Hit
+from ddpquiz.learning.judge import expected
 from ddpquiz.learning.side_files import Timing
-from ddpquiz.terminal.kit.layout import columns, counted, indented, section
-from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, numbered, section
+from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
+
+# The page of an item: its question, its answer, why, its source, and the code of its proof.
+
+MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
+
+
+def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
+    """Draw an item with its answer; a `number` question gets the same values each time."""
+    match item:
+        case Card():
+            sort = f"card · {item.level}"
+            parts = [*_head(named(item.key, sort, marks), item.front), Text(), prose(item.back)]
+        case Prompt():
+            points = (prose(point.say) for point in item.points)
+            parts = [
+                *_head(named(item.key, "explain", marks), item.ask),
+                *section("A model answer", prose(item.answer)),
+                *section("A good answer makes these points", bullets(points)),
+            ]
+        case _:
+            parts = _question_page(item, marks)
+    return Group(*parts, *(section("Source", Text(plain(source_line(source)))) if source else []))
+
+
+def sample(question: Question) -> Posed:
+    """Pose a question with the same values each time."""
+    return pose(question, random.Random(question.key))  # noqa: S311  # dice, not secrets
+
+
+def asks(item: Item) -> str:
+    """Return what an item asks."""
+    if isinstance(item, Question):
+        return sample(item).question.ask
+    return item.front if isinstance(item, Card) else item.ask
+
+
+def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
+    """Draw the name of an item, its type, and the learner's marks."""
+    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
+    return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
+
+
+def _head(name: Text, ask: str) -> list[RenderableType]:
+    return [name, Text(), prose(ask, "bold")]
+
+
+def _question_page(question: Question, marks: Collection[str]) -> list[RenderableType]:
+    posed = sample(question)
+    asked = posed.question
+    parts = _head(named(question.key, f"question · {question.kind} · {question.level}", marks), asked.ask)
+    if asked.kind is Kind.SPOT:
+        parts += [Text(), Barred(numbered_code(asked.code), "quiet")]
+    elif asked.code:
+        parts += [Text(), Barred(code(asked.code), "quiet")]
+    parts += [Text(), *_answer(question, posed)]
+    if asked.steps:
+        parts += section("Steps", numbered(map(prose, asked.steps)))
+    if asked.check:
+        parts += section("Check", prose(asked.check))
+    if asked.proof:
+        parts += section("Proof", *_proof(asked.proof), Text(f"ddpquiz prove {question.key}", style="code"))
+    return parts
+
+
+def _answer(question: Question, posed: Posed) -> list[RenderableType]:
+    asked = posed.question
+    match question.kind:
+        case Kind.CHOICE | Kind.CHOICES:
+            return [_options(asked.options)]
+        case Kind.ORDER:
+            return [numbered(code(line.text) for line in asked.lines)]
+        case Kind.NUMBER:
+            drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
+            answer = Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good")
+            right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
+        case Kind.OUTPUT:
+            right = Group(Text(plain(asked.answer), style="good"))
+        case Kind.SPOT:
+            right = Group(Text(plain(expected(posed)), style="good"), Text("fixed:", style="quiet"), code(asked.fix))
+    traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
+
+
+def _options(options: tuple[Option, ...]) -> RenderableType:
+    rows: list[tuple[Text, RenderableType]] = []
+    for option in options:
+        text = code(option.text) if option.code else prose(option.text)
+        label = Text("right", style="good") if option.right else Text("wrong", style="bad")
+        rows.append((label, Group(text, *([indented(prose(option.why, "quiet"))] if option.why else []))))
+    return columns(rows)
+
+
+def _proof(proof: Proof) -> list[RenderableType]:
+    ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+    if isinstance(proof, CodeProof):
+        what = "this code" if proof.code else "the question's own code"
+        if proof.fixed:
+            what += ", as it is and with the line fixed,"
+        shown: list[RenderableType] = [Barred(code(proof.code), "quiet")] if proof.code else []
+        return [Text(f"{what} on {ranks}"), *shown]
+    words = " ".join((proof.demo, *proof.args))
+    return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
+
+
+def source_line(source: Source) -> str:
+    """Return a source in one line: those of title, authors, year and address that are known."""
+    return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))
+
+
+# Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos.
 
 Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 

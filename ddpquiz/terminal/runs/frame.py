@@ -1,4 +1,4 @@
-"""The picture of a run: what it is, what each rank holds, the claims, the ranks over time, and what went wrong."""
+"""How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,119 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.events import Began, Output
-from ddpquiz.analysis.frames.ending import matters
-from ddpquiz.analysis.frames.lanes import describe_lanes
-from ddpquiz.analysis.frames.run_frame import restarts
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events import run_frame
+from ddpquiz.events.event import Began, Output
+from ddpquiz.events.run_frame import Failure, describe_current, describe_lanes, matters, restarts
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import advice, find_costliest_line
 from ddpquiz.ranks.job_files import JobFile
-from ddpquiz.terminal.kit.grid import TextLines, folded
+from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.runs.current_operation import running
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
-from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, result
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
+
+# How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks.
+
+INTERRUPTED = "You stopped the run."
+TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
+
+
+def result(state: RunState) -> Text:
+    """Draw the last line of a run: whether it ended well, after how long, and with how many claims proven."""
+    return Text.assemble(*((plain(text), tone) for text, tone in run_frame.result(state)))
+
+
+def remarks(state: RunState, *, keys: bool = True) -> list[Text]:
+    """Draw which line of the user's own script made the other ranks wait the longest, and whether there is advice.
+
+    Without `keys`, as in a pipe, no key is named.
+    """
+    if not (state.only_broken_claims and state.end and state.end.ok):
+        return []
+    found = find_costliest_line(state.timeline, state.time)
+    sentences = [str(found)] if found else []
+    if count := len(advice(state.timeline, state.time, state.script)):
+        sentences.append(f"There is advice on this run ({count}): {'press s, or ' * keys}run it with --summary.")
+    return [Text(plain(each), style="warn") for each in sentences]
+
+
+def failure(state: RunState) -> list[RenderableType]:
+    """Draw what went wrong: the traceback of the rank that failed first, or which rank waits where."""
+    found = run_frame.describe_failure(state, shown_path)
+    if found is None:
+        return []
+    if found.hung_ranks:
+        return _hang(found)
+    if found.traceback:
+        return [Text(f"rank {found.rank}", style="bad"), Text(plain(found.traceback))]
+    return [Text.assemble((f"rank {rank}  ", "bad"), plain(path)) for rank, path in found.paths]
+
+
+def _hang(found: Failure) -> list[RenderableType]:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("", "waits in", "stands at"):
+        table.add_column(column)
+    for each in found.hung_ranks:
+        table.add_row(f"rank {each.rank}", Text(*each.waits_in), each.place)
+    parts: list[RenderableType] = [table, Text()]
+    if found.paths:
+        parts += [Text(f"rank {rank}  {plain(path)}", style="quiet") for rank, path in found.paths]
+        parts.append(Text())
+    return parts
+
+
+def claims(state: RunState) -> list[tuple[Piece, Piece]]:
+    """Return verdicts and claims, lined up."""
+    rows = run_frame.describe_claims(state)
+    width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
+    return [((verdict.ljust(width), tone), (plain(text), of)) for (verdict, tone), (text, of) in rows]
+
+
+def folded_claims(state: RunState, width: int) -> TextLines:
+    """Draw verdicts and claims, with a count of the claims that may still come."""
+    lines: list[list[Piece]] = []
+    for verdict, (text, style) in claims(state):
+        indent = cell_len(verdict[0])
+        for number, part in enumerate(folded(text, width - indent)):
+            lines.append([(" " * indent, "") if number else verdict, (part, style)])
+    if left := run_frame.claims_to_come(state):
+        lines.append([(left, "quiet")])
+    return TextLines(lines)
+
+
+def counted_claims(state: RunState) -> Text:
+    """Draw in a line how many claims were proven and broken so far."""
+    verdicts: list[str] = [verdict for _, verdict, _ in run_frame.shown_verdicts(state)]
+    if set(verdicts) == {"not reached"} and not state.end:
+        return Text(run_frame.to_come(len(verdicts)), style="quiet")
+    line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
+    broken = verdicts.count("broken")
+    return line.append(f" · {broken} broken", style="bad") if broken else line
+
+
+# The operation that is under way, drawn in a line.
+
+
+def running(state: RunState, now: float, width: int, *, newest: bool = False) -> Text:
+    """Draw what runs at `now`, or what ran last, in `width` columns; parts that do not fit are left out, not cut.
+
+    For `newest` see `describe_current`.
+    """
+    described = describe_current(state, now, newest=newest)
+    line = Text.assemble(*described.pieces, no_wrap=True, overflow="ellipsis")
+    for part in described.more:
+        if line.cell_len + cell_len(part) + 3 <= width:
+            line.append(f" · {part}", style="quiet")
+    return line
+
+
+# The picture of a run: what it is, what each rank holds, the claims, the ranks over time, and what went wrong.
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows when it hides others

@@ -3,10 +3,10 @@
 import math
 from itertools import groupby
 
-from ddpquiz.analysis.formatting import format_seconds
-from ddpquiz.analysis.frames.lanes import describe_lanes
-from ddpquiz.analysis.rank_timeline import Span
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.formatting import format_seconds
+from ddpquiz.events.run_frame import describe_lanes
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.timeline import Span
 from ddpquiz.terminal.kit.grid import Piece, TextLines
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}

@@ -1,25 +1,139 @@
-"""A recorded job while it goes on: on a screen, or as lines in a pipe."""
+"""Reads the files of a job that goes on again and again, and says whether it goes on."""
 
+import os
+import socket
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.alike_ranks import AlikeRanks, alike_ranks
-from ddpquiz.analysis.diagnosis import diagnose_record
-from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds, plural
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
+from ddpquiz.diagnosis.diagnosis import diagnose_record
+from ddpquiz.diagnosis.report import TITLES, limits_of, source_of, standpoint_cells
+from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, Standpoint, alike_ranks
+from ddpquiz.events.event import Recorded
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, plural
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.rank_files import read_rank_files
+from ddpquiz.ranks.inside.rank_writer import boot_id
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.layout import columns, section, show
+from ddpquiz.terminal.kit.layout import bullets, columns, section, show
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.runs.current_operation import running
-from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
-from ddpquiz.terminal.runs.frame import Moment, on_screen, top
-from ddpquiz.terminal.runs.job_follower import JobFollower
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.runs.frame import Moment, on_screen, running, top
 from ddpquiz.terminal.runs.run_screen import RunScreen
+
+# Reads the files of a job that goes on again and again, and says whether it goes on.
+
+FOLDER_PACE = 0.5  # seconds between two looks at the folder
+SHARE = 0.2  # of the time that reading may take
+SETTLED = 2.0  # seconds after which a job whose ranks have all ended is over; it may restart them
+
+
+class JobFollower:
+    """What the files of a folder say now. `read` raises UserError for a file that no recorder wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record: JobRecord | None = None
+        self.state = RunState()
+        self.gone: frozenset[int] = frozenset()  # ranks whose process on this machine has ended
+        self._seen: dict[Path, int] = {}  # size of each file
+        self._changed_at = self._next_look = 0.0
+        self._hosts: dict[int, tuple[str, str]] = {}  # machine of each rank, and its boot
+        self._here = socket.gethostname()[:200], boot_id()
+
+    def read(self) -> bool:
+        """Read the files if they have grown; return whether anything is new."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        sizes = self._sizes()
+        is_new = bool(sizes) and sizes != self._seen
+        if is_new:
+            self._seen, self._changed_at = sizes, now
+            self._read_all()
+        gone = frozenset(rank for rank, pid in self.state.pids.items() if self._is_gone(rank, pid))
+        if gone != self.gone:
+            self.gone, self._changed_at, is_new = gone, now, True
+        self._next_look = time.monotonic() + max(FOLDER_PACE, (time.monotonic() - now) / SHARE)
+        return is_new
+
+    def now(self) -> float:
+        """Return the time in the job, as far as its files tell."""
+        return self.state.time + (0.0 if self.over else time.monotonic() - self._changed_at)
+
+    @property
+    def over(self) -> bool:
+        """Whether all ranks that have a record have ended, and nothing was added for a while."""
+        if self.record is None or time.monotonic() - self._changed_at < SETTLED:
+            return False
+        ended = {*self.state.exited, *self.gone}
+        return all(rank in ended for rank in self.record.present)
+
+    def _sizes(self) -> dict[Path, int]:
+        try:
+            places = [self.folder, *(each for each in self.folder.iterdir() if each.is_dir())]
+            return {path: path.stat().st_size for place in places for path in place.glob("rank-*.jsonl")}
+        except FileNotFoundError:  # the folder is not there yet, or a file was renamed meanwhile
+            return {}
+
+    def _read_all(self) -> None:
+        if not any(self._seen.values()):
+            return
+        record, state = read_rank_files(self.folder), RunState()
+        for event in record.events:
+            state.add(event)
+            if isinstance(event, Recorded):
+                self._hosts[event.rank] = event.host, event.boot
+        self.record, self.state = record, state
+
+    def _is_gone(self, rank: int, pid: int) -> bool:
+        if self._hosts.get(rank) != self._here or not pid:
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+# A verdict as a page: what is wrong, where each rank stands, and what to look at next.
+
+
+def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
+    """Draw a verdict, with what it rests on."""
+    title = Text(TITLES[verdict.fault], style="good" if verdict.fault == "none" else "bad")
+    parts: list[RenderableType] = [title, prose(plain(verdict.sentence))]
+    if verdict.standpoints:
+        parts += section("Where the ranks stand", columns(map(_position_row, verdict.standpoints)))
+    if verdict.together:
+        parts += [Text(), prose(plain(verdict.together))]
+    if verdict.next:
+        parts += section("Look next", prose(verdict.next))
+    if limits := limits_of(verdict, record):
+        parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
+    return Group(*parts, Text(), Text(source_of(record), style="quiet"))
+
+
+def _position_row(each: Standpoint) -> tuple[Text, Text, Text]:
+    ranks, doing, place = standpoint_cells(each)
+    return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
+
+
+# A recorded job while it goes on: on a screen, or as lines in a pipe.
 
 MOST_LANES = 16  # ranks that have a lane each; more are put together
 PACE = 0.25  # seconds between two frames

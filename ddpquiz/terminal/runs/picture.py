@@ -7,7 +7,7 @@ from html import escape
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.frame import frame

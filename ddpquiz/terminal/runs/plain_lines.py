@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, Claimed, End, Event, Note, Output, Started
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.event import Began, Claimed, End, Event, Note, Output, Started, encode
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
-from ddpquiz.terminal.runs.frame import header
-from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, remarks, result
+from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, claims, failure, header, remarks, result
 
 PATIENCE = 0.1  # seconds to wait for more events
 

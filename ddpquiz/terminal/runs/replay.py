@@ -7,14 +7,13 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Ended, Event, Issued, Joining, Output, Waited, when
-from ddpquiz.analysis.frames.steps import Tape, beginnings, describe_next, steps, time_before
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.events.event import Ended, Event, Issued, Joining, Output, Waited, when
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.steps import Tape, beginnings, describe_next, steps, time_before
+from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
-from ddpquiz.terminal.runs.outcome import remarks, result
+from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays

@@ -7,14 +7,12 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import SIMULATED, Output
-from ddpquiz.analysis.frames.ending import MARKS
-from ddpquiz.analysis.frames.script_marks import GONE, INSIDE, LAST, LEGEND
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.events.event import SIMULATED, Output
+from ddpquiz.events.run_frame import GONE, INSIDE, LAST, LEGEND, MARKS
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import summarize
 from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
-from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_page, key_line
-from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, help_page, key_line
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.frames import script_marks
-from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.source_text import read_source
+from ddpquiz.events import run_frame
+from ddpquiz.events.event import Began
+from ddpquiz.events.formatting import read_source
+from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import demo_file, demo_name, demos_dir
 from ddpquiz.terminal.kit.grid import Piece, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
@@ -34,11 +34,11 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script = state.began.script if state.began else ""
-    at, marks = script_marks.ranks_by_line(state), script_marks.marks(state)
+    at, marks = run_frame.ranks_by_line(state), run_frame.marks(state)
     current = max(at, key=lambda line: (len(at[line]), line), default=0)
     margin = max([MARGIN, *map(len, marks.values())])
     above: list[list[Piece]] = [
-        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")] for rank, file, line in script_marks.elsewhere(state)
+        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")] for rank, file, line in run_frame.elsewhere(state)
     ]
     found = script_text(script)
     lines = _drawn(found[1], width - margin - NUMBER) if found else []

@@ -1,10 +1,12 @@
 """The account of a run as a page: time, bytes, and advice."""
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.frames.report import (
+from ddpquiz.diagnosis.report import (  # fmt: skip
     GROUP_TITLE,
     LINE_HEADS,
     LINE_TITLE,
@@ -17,12 +19,16 @@ from ddpquiz.analysis.frames.report import (
     line_names,
     memory_cells,
     time_cells,
-)  # fmt: skip
-from ddpquiz.analysis.rank_timeline import RankTime
-from ddpquiz.analysis.run_summary import LineCost, RunSummary
+)
+from ddpquiz.events.comparison import Amounts, ComparedRun, Comparison, CostChange
+from ddpquiz.events.formatting import format_bytes, format_seconds, plural
+from ddpquiz.events.run_summary import LineCost, RunSummary
+from ddpquiz.events.timeline import RankTime
 from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
+
+# The account of a run as a page: time, bytes, and advice.
 
 BAR = 12  # columns of the bar of a rank's time
 
@@ -87,4 +93,141 @@ def _table(*heads: str) -> Table:
     for number, head in enumerate(heads):
         is_name = number < 2
         table.add_column(head, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
+    return table
+
+
+# Two runs side by side as a page: what got slower or faster, what is new or gone, and where the time went.
+
+LINES = 10  # of each part
+KINDS = ("compute", "communication", "waiting")
+SAME = (
+    "The runs do not differ: they make the same calls with the same bytes, and their times differ by no more than "
+    "those of two runs of one script."
+)
+
+
+def comparison_page(found: Comparison, names: Sequence[str]) -> RenderableType:
+    """Draw how two runs differ; `names` are those of their files."""
+    parts: list[RenderableType] = [_header(name, each) for name, each in zip(names, _labelled(found), strict=True)]
+    if not found.differs:
+        return Group(*parts, Text(), prose(SAME))
+    parts += section("Time of an average rank", _time_changes(found))
+    for title, changes in (("Slower in B", found.slower), ("Faster in B", found.faster)):
+        if changes:
+            parts += section(title, *_changes(found, changes))
+    for title, changes in (("Only in B", found.new), ("Only in A", found.gone)):
+        if changes:
+            parts += section(title, *_amounts(changes))
+    if counts := [each for each in found.both if not each.same_calls]:
+        parts += section("Other calls or bytes, per rank", *_counts(counts))
+    if found.kinds:
+        parts += section("By kind of operation, time of an average rank", _kinds(found))
+    return Group(*parts, *section("Computing of each rank", _computing(found)))
+
+
+def _labelled(found: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
+    return ("A", found.a), ("B", found.b)
+
+
+def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
+    label, run = labelled
+    ranks = plural(run.ranks, "rank")
+    text = Text.assemble((label, "head"), plain(f"  {name}: {ranks}, {format_seconds(run.seconds)}"))
+    return text.append(plain(f"; it failed: {run.why}"), style="bad") if run.why else text
+
+
+def _time_changes(found: Comparison) -> Table:
+    table = _comparison_table("", "A", "B", "B - A", "of A's time")
+    for kind in KINDS:
+        table.add_row(kind, *_durations(found, found.a.average(kind), found.b.average(kind)))
+    table.add_row("all", *_durations(found, found.a.lifetime, found.b.lifetime))
+    return table
+
+
+def _durations(found: Comparison, first: float, second: float) -> tuple[str, ...]:
+    change = second - first
+    return _seconds(first), _seconds(second), _signed(change), _percent(found.share(change)) if change else "-"
+
+
+def _percent(share: float) -> str:
+    return f"{round(share, 2) + 0.0:+.0%}"  # not -0%
+
+
+def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableType]:
+    table = _comparison_table("line", "operation", "A", "B", "B - A", "of A's time")
+    for each in changes[:LINES]:
+        first, second = (amounts.seconds if amounts else 0.0 for amounts in (each.a, each.b))
+        table.add_row(*_names(each), *_durations(found, first, second))
+    return _limited(table, changes)
+
+
+def _amounts(changes: list[CostChange]) -> list[RenderableType]:
+    table = _comparison_table("line", "operation", "calls", "bytes", "time", "of it waiting")
+    for each in changes[:LINES]:
+        cost = each.a or each.b
+        if cost:
+            table.add_row(*_names(each), *_count(cost), _seconds(cost.seconds), _seconds(cost.waiting))
+    return _limited(table, changes)
+
+
+def _counts(changes: list[CostChange]) -> list[RenderableType]:
+    table = _comparison_table("line", "operation", "calls A", "calls B", "bytes A", "bytes B")
+    for each in changes[:LINES]:
+        if each.a and each.b:
+            (calls, size), (calls_b, size_b) = _count(each.a), _count(each.b)
+            table.add_row(*_names(each), calls, calls_b, size, size_b)
+    return _limited(table, changes)
+
+
+def _kinds(found: Comparison) -> Table:
+    table = _comparison_table("", "A", "B", "B - A", "waiting A", "waiting B")
+    for each in found.kinds:
+        first, second = ((one.seconds, one.waiting) if one else (0.0, 0.0) for one in (each.a, each.b))
+        table.add_row(
+            plain(each.op), _seconds(first[0]), _seconds(second[0]), _signed(each.difference),
+            _seconds(first[1]), _seconds(second[1]),
+        )  # fmt: skip
+    return table
+
+
+def _computing(found: Comparison) -> Table:
+    table = _comparison_table("", "A", "B", "B - A", "of A's time")
+    first, second = ({each.rank: each.compute for each in run.times} for run in (found.a, found.b))
+    for rank in sorted({*first, *second}):
+        if rank in first and rank in second:
+            cells = _durations(found, first[rank], second[rank])
+        else:
+            cells = (*(_seconds(times[rank]) if rank in times else "no rank" for times in (first, second)), "-", "-")
+        table.add_row(f"rank {rank}", *cells)
+    return table
+
+
+def _names(each: CostChange) -> tuple[str, str]:
+    lines = [str(line) for line in dict.fromkeys((each.line_a, each.line_b)) if line]
+    place = f"{each.file}:{' → '.join(lines)}" if lines else "-"
+    return plain(place), plain(f"{each.op}, DDP" if each.is_ddp else each.op)
+
+
+def _count(cost: Amounts) -> tuple[str, str]:
+    return f"{cost.calls:,.0f}" if cost.calls.is_integer() else f"{cost.calls:,.1f}", format_bytes(cost.bytes)
+
+
+def _seconds(seconds: float) -> str:
+    return format_seconds(seconds) if seconds else "-"
+
+
+def _signed(change: float) -> str:
+    return f"{'+' if change > 0 else '-'}{format_seconds(abs(change))}" if change else "-"
+
+
+def _limited(table: Table, changes: list[CostChange]) -> list[RenderableType]:
+    more = len(changes) - LINES
+    return [table, Text(f"and {more:,} more", style="quiet")] if more > 0 else [table]
+
+
+def _comparison_table(*heads: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="quiet")
+    for number, head in enumerate(heads):
+        words = number == 0 or head == "operation"
+        table.add_column(head, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     return table

@@ -10,17 +10,16 @@ from typing import NamedTuple
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Event
-from ddpquiz.analysis.recent_events import RecentEvents
-from ddpquiz.analysis.run_state import RunState
+from ddpquiz.events.event import Event
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, torchrun
-from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, remarks
+from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint, Moment, frame, on_screen, remarks, torchrun
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen

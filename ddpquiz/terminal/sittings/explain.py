@@ -1,6 +1,6 @@
-"""A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points."""
+"""The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from rich.console import Group, RenderableType
@@ -8,17 +8,90 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
-from ddpquiz.learning.explain import ExplainAction, Explaining, Opinion, Toggle, WriteLine
-from ddpquiz.terminal.kit.editor import edit
-from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.key_names import pasted
-from ddpquiz.terminal.kit.layout import indented
+from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.keys import pasted
+from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.kit.text_area import TextArea
-from ddpquiz.terminal.sittings import rubric_view
-from ddpquiz.terminal.sittings.drafts import Drafts
+from ddpquiz.terminal.kit.text_area import TextArea, edit
+from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
-from ddpquiz.terminal.sittings.typing_screen import TypingScreen, command_line
+
+# The points of an explanation: which are ticked, by which words, and the model answer to compare with.
+
+HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
+MARKS = {True: ("✓ ", "good"), False: ("✗ ", "bad")}
+HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
+
+
+def check(explanation: Explanation) -> list[RenderableType]:
+    """Draw a model answer, and each point with the words that ticked it."""
+    answer = indented(prose(explanation.prompt.answer))
+    parts: list[RenderableType] = [Text("A model answer", style="head"), answer, Text()]
+    if explanation.opinion and explanation.opinion.remark:
+        parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
+    how = HOW_BY_JUDGE if explanation.opinion else HOW_TICKED
+    rows = [
+        (Text.assemble(MARKS[point.made], (f"{number}", "key")), _point(point, explanation))
+        for number, point in enumerate(explanation.points, 1)
+    ]
+    return [*parts, Text(count(explanation), style="head"), Text(how, style="quiet"), Text(), columns(rows)]
+
+
+def count(explanation: Explanation) -> str:
+    """Return how many points were made, as a sentence."""
+    return f"You made {explanation.made} of {len(explanation.points)} points."
+
+
+def summary(done: Sequence[Explanation]) -> RenderableType:
+    """Draw the result of a sitting: how many points were made, and which were left out."""
+    if not done:
+        return Text("Done: nothing explained.", style="head")
+    made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
+    parts: list[RenderableType] = [Text(f"Done: you made {made} of {asked} points.", style="head")]
+    missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
+    if missed:
+        parts += section("Left out", bullets(missed))
+    concept = done[-1].prompt.concept
+    rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
+    rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
+    return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
+
+
+def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
+    why = ""
+    if point.overruled:
+        why = "changed by you"
+    elif point.words:
+        why = f"found: {', '.join(point.words)}"
+    elif not explanation.opinion:
+        why = f"not found: {', '.join(point.point.words)}"
+    say = prose(point.point.say)
+    return Group(say, Text(plain(why), style="quiet")) if why else say
+
+
+# Texts that a learner began to write and did not end, by prompt.
+
+
+class Drafts:
+    """The texts of earlier sittings, and those of this one that were left for another prompt."""
+
+    def __init__(self, saved: Mapping[str, str]) -> None:
+        self._saved = dict(saved)
+        self.left: dict[str, str] = {}
+
+    def leave(self, prompt: str, text: str) -> None:
+        self.left[prompt] = text.strip()
+
+    def resume(self, prompt: str) -> tuple[str, str]:
+        """Return the text that was begun for a prompt, and a sentence about it; two empty texts if there is none."""
+        here, before = self.left.pop(prompt, ""), self._saved.pop(prompt, "")
+        if not here and not before:
+            return "", ""
+        return here or before, f"What you began to write {'' if here else 'the last time '}is here again."
+
+
+# A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points.
 
 FINISH = Hotkey(
     "ctrl+d",
@@ -105,7 +178,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
             yours = indented(Text(plain(explanation.text), style="quiet"))
-            parts += [Text(), yours, Text(), *rubric_view.check(explanation)]
+            parts += [Text(), yours, Text(), *check(explanation)]
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]
@@ -200,7 +273,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             self.finish()
 
     def summary(self) -> RenderableType:
-        return rubric_view.summary(self.state.done)
+        return summary(self.state.done)
 
     def _where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
@@ -245,3 +318,43 @@ class ExplainScreen(TypingScreen, SittingScreen):
         if self.state.prompt:
             text, note = self._drafts.resume(self.state.prompt.key)
             self.text, self.note = text or self.text, note or self.note
+
+
+# A sitting of explaining where whole lines are read: in a pipe, or on a terminal that cannot be painted.
+
+_HOW = "in your own words, in one line or several; an empty line ends it"
+
+
+class ExplainByLines(ExplainScreen):
+    """A sitting that obeys lines as well as keys."""
+
+    def new_lines(self) -> RenderableType:
+        if explanation := self.state.explanation:
+            return Group(*check(explanation))
+        assert self.state.prompt is not None  # noqa: S101
+        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
+        parts.append(Text(_HOW, style="quiet"))
+        if self.text:  # from before; lines are added to it
+            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
+        return Group(*parts, *(note_lines(self.note) if self.state.previous is None else []))
+
+    def line_keys(self) -> list[Hotkey]:
+        """Return the keys that work now where whole lines are read: an empty one ends a text."""
+        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().line_keys()]
+        return [] if self.writing and self.text else keys
+
+    def handle_line(self, line: str) -> None:
+        """Handle a line: a piece of the text, which an empty line ends, or the letter of a key, as in `:h`."""
+        key = line.removeprefix(":")
+        self.note = ""
+        if self.writing and (key == line or len(key) != 1):
+            if not line:
+                self.finish()
+            else:
+                self.text = "\n".join((*filter(None, (self.text,)), line))
+            return
+        self.obey(key or "enter")
+        if key == "h" and self.state.hinted and self.state.prompt:
+            self.note = self.state.prompt.hint
+        elif self.state.explanation and key.isdecimal():
+            self.note = count(self.state.explanation)

@@ -10,13 +10,13 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
-from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import streak
-from ddpquiz.terminal.sittings import card_view
-from ddpquiz.terminal.sittings.card_view import forecast
+from ddpquiz.terminal.sittings import study as card_view
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.study import forecast
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
@@ -106,7 +106,7 @@ class Home(SittingScreen):
         keys = [
             self._path_key(),
             study,
-            card_view.more(now.more) if now.more else None,
+            card_view.more_key(now.more) if now.more else None,
             Hotkey("t", "test", f"ten questions about {about}"),
             Hotkey("l", "lesson", f'read about "{subject.title}", {why}') if subject else None,
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")

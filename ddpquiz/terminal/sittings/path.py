@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState
-from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, columns, counted
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines

@@ -7,12 +7,11 @@ from rich.text import Text
 
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict, expected, judge
-from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.answer_entry import AnswerScreen
+from ddpquiz.terminal.sittings.question_view import ESCAPE, AnswerScreen, command_line
 from ddpquiz.terminal.sittings.sitting import note_lines
-from ddpquiz.terminal.sittings.typing_screen import ESCAPE, command_line
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")

@@ -11,13 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
 from ddpquiz.curriculum.posed_question import Posed, number, worth
-from ddpquiz.curriculum.spot import fault, fixed_script
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
-from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
-from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, plain, prose

@@ -1,23 +1,265 @@
-"""Questions on the screen: asked, timed and judged."""
+"""The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict."""
+
+from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, candidates, fault, script_lines
 from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.graded_answer import Answer
-from ddpquiz.learning.instruction import instruction
-from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected
-from ddpquiz.learning.quiz_state import Quiz
+from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected, instruction
+from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.terminal.kit.grid import FOCUS
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, KeyScreen
+from ddpquiz.terminal.kit.keys import pasted, typed
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-from ddpquiz.terminal.sittings import spot_view
-from ddpquiz.terminal.sittings.answer_entry import Entry
+from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.sitting import header
+
+# The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
+
+
+def script(question: Question, chosen: int | None = None) -> RenderableType:
+    """Draw the script; `chosen` is the place of a line, from 0."""
+    lines = enumerate(_lines(question.code))
+    return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
+
+
+def judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
+    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
+    at_fault, lines = fault(question), script_lines(question)
+    rows: list[tuple[Text, RenderableType]] = []
+    for place in verdict.chosen:
+        if place != at_fault:
+            why = verdict.whys or ("The fault is in another line.",)
+            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
+            rows.append((_number(place, "✗>", "bad"), shown))
+    mark = "✓>" if at_fault in verdict.chosen else "✓ "
+    rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))
+    return [columns(rows), *section("Fixed", columns([(_number(at_fault, " "), _code(question.fix))]))]
+
+
+def _number(place: int, mark: str, style: str = "quiet") -> Text:
+    number = Text(f"{mark}{place + 1:>2}", style="key" if mark == ">" else style)
+    if mark == ">":
+        number.stylize(FOCUS)
+    return number
+
+
+def _code(text: str) -> Text:
+    return Text("\n").join(_lines(text))
+
+
+def _lines(text: str) -> list[Text]:
+    from ddpquiz.terminal.kit.highlight import python_lines  # most questions need no highlighter
+
+    return python_lines(plain(text))
+
+
+# Screens on which a text is typed: letters are text, and escape makes the next key a command.
+
+ESCAPE = "escape"
+
+
+class TypingScreen(KeyScreen):
+    """A screen on which, while it is `writing`, all characters are text, also those that are keys elsewhere."""
+
+    escaped = False  # the next key is a command, and only that one
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What is typed so far."""
+
+    @abstractmethod
+    def enter(self, key: str) -> None:
+        """Handle a key that is text or changes the text."""
+
+    @abstractmethod
+    def escape_keys(self) -> list[Hotkey]:
+        """Return the keys that work after escape."""
+
+    @abstractmethod
+    def changes_text(self, key: str) -> bool:
+        """Return whether a key changes the text or moves the cursor in it."""
+
+    def commands(self) -> list[Hotkey]:
+        return self.escape_keys() if self.writing and not self.escaped else []
+
+    def handle_key(self, key: str) -> None:
+        if self.helping or not self.writing:
+            self.obey(key)
+            return
+        is_command, self.escaped = self.escaped and pasted(key) is None, False
+        self.note = ""
+        if not is_command and key == ESCAPE:
+            self.escaped = True
+        elif (key == HELP.key and not self.text) or (is_command and key in {each.key for each in self.escape_keys()}):
+            self.obey(key)
+        elif not is_command or len(key) == 1:
+            self.enter(key)
+
+    def obey(self, key: str) -> None:
+        """Handle a key that is not text."""
+        super().handle_key(key)
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: one that moves in the text scrolls nothing."""
+        is_text = not self.helping and self.changes_text(key)
+        return "" if is_text else super()._scrolling(key)
+
+
+def command_line() -> Text:
+    """Draw what stands in place of a text while a key is a command."""
+    return Text.assemble(("command: ", "warn"), ("_", "accent"))
+
+
+# Answers that are entered key by key: chosen by digits, or typed with a cursor.
+
+SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
+CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
+COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
+_WIDE = 1_000_000  # columns: an answer is one line
+_EMPTY = TextArea()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was entered so far; `given` is true once it is submitted as the answer."""
+
+    area: TextArea = _EMPTY
+    given: bool = False
+
+    @classmethod
+    def of(cls, answer: Answer | None) -> Entry:
+        """Return the entry that repeats an answer; it is empty if a single key gives the answer."""
+        repeats = answer and answer.posed.question.kind is not Kind.CHOICE
+        return cls(TextArea().insert(answer.given)) if answer and repeats else cls()
+
+    @property
+    def text(self) -> str:
+        return self.area.text
+
+    def key(self, key: str, question: Question) -> Entry:
+        """Return the entry after a key; a key that means nothing here changes nothing."""
+        if question.kind is Kind.CHOICE:
+            return Entry(TextArea(key), given=True) if _is_place(key, question) else self
+        if question.kind is Kind.SPOT and (text := self._line(key, question)) is not None:
+            return replace(self, area=TextArea().insert(text))
+        match key:
+            case "enter":
+                return replace(self, given=True)
+            case "up" | "down" | "tab":
+                return self
+            case _ if is_typed(question):
+                area = self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE)
+                return replace(self, area=area)
+            case "backspace" | "ctrl+u":
+                return replace(self, area=TextArea().insert(self.text[:-1] if key == "backspace" else ""))
+            case _ if question.kind is Kind.CHOICES and _is_place(key, question):
+                return replace(self, area=TextArea().insert("".join(sorted(set(self.text) ^ {key}))))
+        return self
+
+    def _line(self, key: str, question: Question) -> str | None:
+        """Return the number of a line of a script as it is after a key, or None if the key does not change it."""
+        now, lines = chosen_line(question, self.text), candidates(question)
+        match key:
+            case "down":
+                return str(next((place for place in lines if now is None or place > now), lines[-1]) + 1)
+            case "up":
+                return str(next((place for place in reversed(lines) if now is None or place < now), lines[0]) + 1)
+            case _ if key.isdecimal() and len(key) == 1:
+                longer = self.text + key
+                return longer if 1 <= int(longer) <= lines[-1] + 1 else key if key != "0" else None
+        return None
+
+    def keys(self, question: Question) -> list[Hotkey]:
+        count = len(question.options or question.lines)
+        match question.kind:
+            case Kind.CHOICE:
+                return [Hotkey(f"1-{count}", "answer")]
+            case Kind.CHOICES:
+                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), SUBMIT]
+            case Kind.SPOT:
+                return [CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
+            case _:
+                return [SUBMIT]
+
+
+class AnswerScreen(TypingScreen):
+    """A screen on which questions are answered: a number, an order and an output are typed, the rest is chosen."""
+
+    entry = Entry()
+
+    @property
+    @abstractmethod
+    def answering(self) -> Posed | None:
+        """The question that keys answer now."""
+
+    @abstractmethod
+    def submit(self, text: str) -> None:
+        """Accept an answer."""
+
+    @property
+    def typing(self) -> Posed | None:
+        """The question whose answer is typed now."""
+        return self.answering if self.answering and is_typed(self.answering.question) else None
+
+    @property
+    def focus(self) -> str:
+        return self.entry.text
+
+    @property
+    def writing(self) -> bool:
+        return self.typing is not None
+
+    def enter(self, key: str) -> None:
+        posed = self.answering
+        if posed is None:
+            return
+        count = len(posed.question.options)
+        if count and key.isdecimal() and not _is_place(key, posed.question):
+            self.note = f"There is no option {key}; choose from 1 to {count}."
+        self.entry = self.entry.key(key, posed.question)
+        if not self.entry.given:
+            return
+        self.entry = replace(self.entry, given=False)
+        if is_command(text := self.entry.text, posed.question):
+            self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
+        else:
+            self.submit(text)
+
+    @property
+    def text(self) -> str:
+        return self.entry.area.text
+
+    def changes_text(self, key: str) -> bool:
+        """Return whether a key changes what was entered: `↑` and `↓` mark a line of a script."""
+        return self.answering is not None and self.entry.key(key, self.answering.question) != self.entry
+
+
+def is_typed(question: Question) -> bool:
+    """Return whether the answer to a question is typed, so that letters are text."""
+    return question.kind in (Kind.NUMBER, Kind.ORDER, Kind.OUTPUT)
+
+
+def is_command(text: str, question: Question) -> bool:
+    """Return whether the text of an answer was probably meant as a command."""
+    return is_typed(question) and text.strip() in COMMANDS and text.strip() != question.answer
+
+
+def _is_place(key: str, question: Question) -> bool:
+    return key.isdecimal() and 1 <= int(key) <= len(question.options)
+
+
+# Questions on the screen: asked, timed and judged.
 
 IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
 _EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
@@ -77,7 +319,7 @@ def judged(answer: Answer) -> list[RenderableType]:
             for place, one in options
         ]
     elif question.kind is Kind.SPOT:
-        parts += spot_view.judged(question, answer.verdict)
+        parts += judged_lines(question, answer.verdict)
     else:
         parts.append(_right_answer(answer))
         parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
@@ -94,7 +336,7 @@ def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     how = Text(instruction(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
-        parts += [spot_view.script(question, chosen_line(question, typed or "")), Text()]
+        parts += [script(question, chosen_line(question, typed or "")), Text()]
     elif question.code:
         from ddpquiz.terminal.kit.highlight import python
 

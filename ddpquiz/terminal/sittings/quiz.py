@@ -1,4 +1,6 @@
-"""The screen of a quiz: each answer is saved before its verdict is shown."""
+"""The overview at the end of an exam: each question with its answer so far, and a number that leads to it."""
+
+from __future__ import annotations
 
 import random
 from collections.abc import Hashable
@@ -11,16 +13,160 @@ from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
-from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
+from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.sittings import exam_overview, question_view, quiz_key_line, quiz_result
-from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
+from ddpquiz.learning.statistics import sureness
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.sittings import question_view, quiz_result
+from ddpquiz.terminal.sittings.question_view import (
+    COMMANDS,
+    AnswerScreen,
+    Entry,
+    answer_text,
+    command_line,
+    is_calculation,
+    is_command,
+    is_typed,
+)
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-from ddpquiz.terminal.sittings.typing_screen import command_line
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, Desk, SittingScreen, header, note_lines
+
+# The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
+
+
+def overview(quiz: Quiz, number_entry: NumberEntry) -> RenderableType:
+    """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
+    count, asked = len(quiz.open), len(quiz.asked)
+    left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
+    rows = []
+    for number, posed in enumerate(quiz.asked, 1):
+        answer = quiz.answer_to(posed)
+        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
+    typed = [Text(number_entry.note, style="warn")] if number_entry.note else []
+    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
+
+
+def number_key(quiz: Quiz) -> Hotkey:
+    """Return the key of the numbers of questions."""
+    last = len(quiz.asked)
+    return Hotkey(
+        f"1-{last}" if last > 1 else "1", "question", "go to the question with this number, to change its answer"
+    )
+
+
+class NumberEntry:
+    """The number of a question, typed digit by digit."""
+
+    def __init__(self) -> None:
+        self._typed = ""
+
+    @property
+    def note(self) -> str:
+        """What to do next if a number is half typed, otherwise ""."""
+        return f"Question {self._typed}: press enter, or one more digit." if self._typed else ""
+
+    def clear(self) -> None:
+        """Forget the digits."""
+        self._typed = ""
+
+    def press(self, key: str, quiz: Quiz) -> int | None:
+        """Return the place, counted from 0, to which a key leads; None if it leads nowhere yet.
+
+        Enter, or a digit after which no further one can follow, ends a number; enter alone leads to the first question
+        without an answer.
+        """
+        typed, self._typed = self._typed, ""
+        if key == "enter":
+            return int(typed) - 1 if typed else next(iter(quiz.open), None)
+        number, count = int(typed + key) if key.isdecimal() else 0, len(quiz.asked)
+        if not 1 <= number <= count:
+            return None
+        if 10 * number > count:
+            return number - 1
+        self._typed = str(number)
+        return None
+
+
+# The hotkeys of a quiz: those that work now, as the line of keys and the help list them.
+
+SKIP = Hotkey("s", "skip", "leave this question unanswered")
+SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")
+UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
+LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
+NEXT = Hotkey("enter", "next", "go on to the next question")
+FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
+RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
+CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
+DEMO_AS_HINT = Hotkey(
+    "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
+)
+PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
+FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
+END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
+END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
+END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
+_SURE = ("guess", "unsure", "fairly", "sure")
+
+
+def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
+    """Return the keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
+    demos = [DEMO] if demo else []
+    if quiz.overview:
+        first = [f"question {place + 1}" for place in quiz.open[:1]]
+        to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
+        return [*to_first, number_key(quiz), PREVIOUS, END_NOW, HELP]
+    if quiz.posed is None:
+        leave = [TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        return [*leave, *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+    question = quiz.posed.question
+    if quiz.judged:
+        go_on = [FORWARD, TO_QUESTION] if quiz.looked else [NEXT]
+        proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
+    if quiz.pending:
+        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
+        said = zip(words, sureness(chance(question)).items(), strict=True)
+        rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+        return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
+    if not is_typed(question):
+        return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
+    return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
+
+
+def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
+    """Return the keys that work while a question is on screen, besides those that answer it."""
+    if quiz.posed is None:
+        return []
+    if quiz.rules.exam:
+        return [*([PREVIOUS] if quiz.place else []), FOLLOWING, flag, HELP, END]
+    left = max(0, len(quiz.posed.question.hints) - quiz.hints)
+    more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
+    hint = [Hotkey("h", f"hint ({left})", more)] if left else []
+    demos = [DEMO_AS_HINT] if demo and not quiz.rules.timed else []
+    return [*hint, *_back(quiz), SOLVE, SKIP, *demos, flag, HELP, QUIT]
+
+
+def _back(quiz: Quiz) -> list[Hotkey]:
+    if quiz.previous and not quiz.looked:
+        return [UNDO]
+    return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
+
+
+def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
+    """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
+    end = END_HERE if quiz.answers and leave is not QUIT else leave
+    return [end if key is QUIT else key for key in keys]
+
+
+# The screen of a quiz: each answer is saved before its verdict is shown.
 
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
 
@@ -36,7 +182,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
-        self._number = exam_overview.NumberEntry()
+        self._number = NumberEntry()
         before = self._strengths(state.began).values()
         self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
@@ -59,7 +205,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         if self.quiz.overview:
-            return exam_overview.overview(self.quiz, self._number)
+            return overview(self.quiz, self._number)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
@@ -91,12 +237,12 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         has_demo = self._demo is not None
-        keys = quiz_key_line.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
-        return quiz_key_line.inside(keys, self.quiz, self.leave)
+        keys = _key_line(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
+        return inside(keys, self.quiz, self.leave)
 
     def escape_keys(self) -> list[Hotkey]:
-        keys = quiz_key_line.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
-        return quiz_key_line.inside(keys, self.quiz, self.leave)
+        keys = _command_keys(self.quiz, self._flag_key(), demo=self._demo is not None)
+        return inside(keys, self.quiz, self.leave)
 
     def press(self, key: str) -> None:
         posed = self.quiz.posed
@@ -248,3 +394,80 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if isinstance(event, Given):
             self.note = after.unclear
         self.quiz = after
+
+
+# A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted.
+
+
+class QuizByLines(QuizScreen):
+    """A quiz that obeys lines as well as keys."""
+
+    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+        super().__init__(desk, state, dice, command)
+        self.unread: dict[str, str] = {}  # why the answer to a question could not be read
+        self._unread_sureness = False  # the next line is the sureness of such an answer
+
+    def new_lines(self) -> RenderableType:
+        if answer := self.quiz.shown:
+            return Group(question_view.verdict(answer), *question_view.judged(answer))
+        if self.quiz.pending:
+            return Text(question_view.remark(self.quiz))
+        if self.quiz.overview:
+            return overview(self.quiz, self._number)
+        assert self.quiz.posed is not None  # noqa: S101
+        opening = self._note_lines() if not self.quiz.place else []
+        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
+
+    def goes_on(self) -> bool:
+        """Go on after a verdict, and end an exam whose answers nobody can change."""
+        goes_on = self.quiz.judged or (self.quiz.overview and self.command.final)
+        self._do(QuizAction.STOP if self.quiz.overview and self.command.final else QuizAction.NEXT)
+        return goes_on
+
+    def handle_line(self, line: str) -> None:
+        """Obey a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
+        if self._unread_sureness:
+            self._unread_sureness = False
+            return
+        posed = self.quiz.posed
+        key = line.removeprefix(":")
+        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
+        if said and (key in map(str, said) or self.command.final or not key):
+            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
+            return
+        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
+        self.note = ""
+        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
+            self.run_proof(self.quiz.answers[-1].posed)
+            self._do(QuizAction.BACK)
+        elif as_key:
+            self.obey(key)
+            if key == "h" and posed and self.quiz.hints:
+                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
+        elif self.quiz.pending:
+            self.note = question_view.remark(self.quiz)
+        elif posed and is_command(line, posed.question):
+            self.note = f"`{line}` is a key: type :{line} to use it."
+            self._pass_over(posed, line, self.note)
+        elif posed:
+            self._do(Given(line) if line else QuizAction.SKIP)
+            self._pass_over(posed, line, self.note)
+        else:
+            self._obey_after_questions(line)
+
+    def _obey_after_questions(self, line: str) -> None:
+        """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
+        if self.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(self.quiz.asked):
+            self._do(GoTo(int(line) - 1))
+        elif not line:
+            self.obey("enter")
+
+    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
+        """If nobody is there to try again, report a line that is not an answer, and skip the question."""
+        if not self.command.final or not unclear:
+            return
+        key = posed.question.key
+        self.unread[key] = unclear
+        self._unread_sureness = self.quiz.rules.confidence
+        style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
+        self._do(QuizAction.SKIP)

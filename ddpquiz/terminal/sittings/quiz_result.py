@@ -7,11 +7,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, Level
-from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS, Strength
+from ddpquiz.learning.quiz import Quiz
 from ddpquiz.learning.quiz_scores import LevelScore, calibration_of, scores, wanting
-from ddpquiz.learning.quiz_state import Quiz
+from ddpquiz.learning.statistics import ENOUGH, Calibration, Lean
 from ddpquiz.terminal.kit.layout import Commands, columns, counted, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view

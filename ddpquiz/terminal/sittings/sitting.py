@@ -17,11 +17,10 @@ from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, leave_to, prefixed
-from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, prefixed
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.pages.item import source_line
+from ddpquiz.terminal.pages.listing import source_line
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")

@@ -1,10 +1,10 @@
-"""The screen of a sitting with cards: each grade is saved before the next card is shown."""
+"""Draw cards: the header, the grades and what is due; and the result of a sitting with cards."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
-from datetime import datetime
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,221 @@ from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import Hiding, Review, StudyAction
-from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, Folded
-from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings import card_view
-from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, LOOK, NAMES, SHOW, SKIP, SUSPEND, UNDO
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
+from ddpquiz.learning.study import MORE, Deal, Hiding, Return, Review, Sitting, StudyAction, StudySummary, sum_up
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
+from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, counted, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, header, note_lines
 
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
+
+# Draw cards: the header, the grades and what is due; and the result of a sitting with cards.
+
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
+SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
+BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
+LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
+SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
+GRADES = {
+    Grade.AGAIN: "you did not know it; it comes again in this sitting",
+    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
+    Grade.GOOD: "you knew it",
+    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
+}
+NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
+_BAR = 10  # columns of a progress bar
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+WELCOME = (
+    "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
+    "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
+    "Every grade is saved at once, so you can quit at any time. "
+    "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
+)
+
+
+def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
+    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
+    again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
+    called = "due after a missed question" if sitting.called else ""
+    once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
+    place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
+    cram = "cram: the schedule does not change" if sitting.cram else ""
+    first, *more = filter(None, (place, once_more))
+    flag = "flagged" if flagged else ""
+    done = round(sitting.share * _BAR)
+    bar = "━" * done + "─" * (_BAR - done)
+    return header(path, f"{bar} {first}", *more, cram, again, called, flag, "" if path else sitting.queue[0].concept)
+
+
+def buttons(days: Mapping[Grade, int | None]) -> Text:
+    """Draw the grades, each with the days until the card would come back; None in a cram."""
+    line = Text()
+    for number, (grade, until) in enumerate(days.items(), 1):
+        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
+        line.append("" if until is None else f" {interval(until)}", style="quiet")
+    return line
+
+
+def about_last(sitting: Sitting, *, has_demo: bool) -> str:
+    """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
+    before = sitting.previous
+    if before is None or before.card is None or sitting.shown:
+        return ""
+    if sitting.stuck:
+        return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
+    done, cram = sitting.last, sitting.cram
+    if done is None:
+        return "skipped · u undo"
+    if isinstance(done, Hiding):
+        return f"{'hidden' if done.act is StudyAction.SUSPEND else 'hidden until tomorrow'} · u undo"
+    match done.again:
+        case Return.SOON:
+            return "comes again in this sitting · u undo"
+        case Return.LAST:
+            return f"comes once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
+        case _:
+            return "u undo" if cram else f"see again in {interval(done.days)} · u undo"
+
+
+def interval(days: int) -> str:
+    """Return a number of days in a short form."""
+    if days == 0:
+        return "now"
+    if days < 31:
+        return f"{days} day{'s' * (days != 1)}"
+    months = round(days / 30.4)
+    return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
+
+
+def more_key(held: int) -> Hotkey:
+    """Return the key that adds some of the new cards that a limit held back."""
+    count = min(held, MORE)
+    return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
+
+
+def proven(count: int) -> str:
+    """Return a sentence about the new cards that are left out because their concepts are strong."""
+    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
+
+
+def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
+    """Draw what the learner can do when no card is due; `hidden` cards were hidden by the learner."""
+    lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
+    if held.proven_held:
+        lines.append(Text(proven(held.proven_held)))
+    if hidden:
+        what = counted(hidden, "card is", "cards are")
+        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
+    return Group(*lines, *section("Instead", Commands(more)))
+
+
+def forecast(soon: Sequence[int], day: date) -> str:
+    """Return how many cards come due in the days after `day`, and when."""
+    when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
+    parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
+    return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
+
+
+def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_read: str | None) -> RenderableType:
+    """Draw the result of a sitting.
+
+    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
+    concept to read about.
+    """
+    summary = sum_up(sitting)
+    begun = standing.begun(sitting.memories, study_day(desk.clock()))
+    if not sitting.queue:
+        held = _held_back(sitting.deal, a_day, begun, command, cram=sitting.cram)
+    elif sitting.cram:
+        held = [f"`{command}` begins anew."]
+    else:
+        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command), begun)]
+    lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
+    if summary.known:
+        share = summary.recalled / summary.known
+        known = f"{summary.known} card{'s' * (summary.known != 1)} learned before"
+        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
+    if summary.pace:
+        lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
+    lines += map(prose, held)
+    lines.append(Text(_due(sitting, desk)))
+    if (found := desk.concepts.get(to_read or "")) and not desk.place:  # a path has its own lesson
+        learn = (f"ddpquiz learn {plain(found.id)}", "code")
+        lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
+    return Group(*lines)
+
+
+def _left(sitting: Sitting, command: str, begun: int) -> str:
+    """Return how many cards the next sitting deals, counted as in its header, and the command that continues."""
+    deal = sitting.deal
+    done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
+    left = [card for card in deal.cards if card.key not in done]
+    again = sum(bool(sitting.grades(card)) for card in left)
+    fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
+    count = len(left) - again + fills_up
+    cards = f"{count} card{'s' * (count != 1)}"
+    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
+    today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
+
+
+def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
+    """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+    if a_day is None:
+        return command
+    new = sum(sitting.memory(card) is None for card in sitting.queue)
+    wanted = max(a_day, begun + new) if new else a_day
+    return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
+
+
+def _due(sitting: Sitting, desk: Desk) -> str:
+    """Return how many cards are due now and soon, with the same words and numbers as the home page."""
+    day = study_day(desk.clock())
+    hidden = desk.progress.hidden(day)
+    cards = {card.key for concept in desk.concepts.values() for card in concept.cards} - hidden
+    known = {**sitting.memories, **desk.progress.memories()}  # a prediction may have made cards due meanwhile
+    memories = {key: memory for key, memory in known.items() if key in cards}
+    soon = forecast(study.due_soon(memories, day), day)
+    graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
+    again = study.coming_again(memories, graded)
+    due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+    return f"Due now: {due}. In the next seven days: {soon}."
+
+
+def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
+    lines: list[str] = []
+    if cram and deal.due_held:  # the next cram begins with the same cards
+        lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
+    elif deal.due_held or deal.later:
+        counts = ((deal.due_held, "due"), (deal.later, "new"))
+        left = ", ".join(f"{count} {what}" for count, what in counts if count)
+        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+    if a_day is not None and deal.of_other_days:
+        more = min(MORE, deal.of_other_days)
+        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
+        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
+        today = f"; today there were {begun}" if begun > a_day else ""
+        lines.append(f"The limit is {limit}{today}. {deal.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
+
+
+def _seconds(duration: timedelta) -> str:
+    whole = round(duration.total_seconds())
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
+
+
+def _count(summary: StudySummary) -> str:
+    if not summary.cards:
+        return "No card was graded."
+    new = f", {summary.new} of them new" if summary.new else ""
+    return f"Done: {counted(summary.cards, 'card')}{new}."
+
+
+# The screen of a sitting with cards: each grade is saved before the next card is shown.
 
 _ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
 
@@ -94,8 +299,8 @@ class StudyScreen(SittingScreen):
         if self.sitting.card is None or not self.sitting.shown:
             return []
         if self.sitting.cram:
-            return [card_view.buttons(dict.fromkeys(self.sitting.buttons))]
-        return [card_view.buttons(self.sitting.preview(study_day(self.desk.clock())))]
+            return [buttons(dict.fromkeys(self.sitting.buttons))]
+        return [buttons(self.sitting.preview(study_day(self.desk.clock())))]
 
     def keys(self) -> list[Hotkey]:
         if self.lookup:
@@ -103,7 +308,7 @@ class StudyScreen(SittingScreen):
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
-            more = [card_view.more(len(held))] if (held := self.sitting.deal.held) else []
+            more = [more_key(len(held))] if (held := self.sitting.deal.held) else []
             return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
@@ -166,7 +371,7 @@ class StudyScreen(SittingScreen):
             self.left = self.sitting.stopped
 
     def summary(self) -> RenderableType:
-        return card_view.result(self.sitting, self.desk, self._a_day, self._go_on, self._concept_to_read())
+        return result(self.sitting, self.desk, self._a_day, self._go_on, self._concept_to_read())
 
     def new_lines(self) -> RenderableType:
         if self.lookup:
@@ -209,11 +414,11 @@ class StudyScreen(SittingScreen):
                 return progress.bury(card, now)
 
     def _where(self) -> Text:
-        return card_view.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.desk.place)
+        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.desk.place)
 
     def _about_last(self) -> str:
         stuck = self.sitting.stuck
-        return card_view.about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
+        return about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
 
     def _concept_to_read(self) -> str | None:
         """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""

@@ -1,0 +1,1 @@
+"""What collectives cost on this machine: the measurement, its file and its page."""

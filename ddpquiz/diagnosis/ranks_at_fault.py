@@ -1,0 +1,532 @@
+"""What expressions of a script are worth on each rank, as far as the text of the script tells.
+
+`rank == 1 and step == 3` is False on each rank but 1, where it depends on the step. Names count that get a value once
+in the file, such as `is_main = dist.get_rank() == 0` or `sizes = [4, 4, 5]`.
+"""
+
+import ast
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from ddpquiz.events.collective import CallOrder
+from ddpquiz.events.event import Operation
+from ddpquiz.events.formatting import read_source
+
+# What expressions of a script are worth on each rank, as far as the text of the script tells.
+
+UNKNOWN = object()
+DEEP = 20  # names that stand for each other, one after the other
+MOST = 10**6  # the largest number with which is computed
+_RANK = re.compile(r"(?:^|_)rank$", re.IGNORECASE)
+_WORLD = re.compile(r"(?:^|_)world(?:_?size)?$", re.IGNORECASE)
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.In: lambda one, those: one in those, ast.NotIn: lambda one, those: one not in those,
+}  # fmt: skip
+
+
+def values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the expressions of the variables that get a value once in a file."""
+    times: Counter[str] = Counter()
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            times[node.id] += 1
+        elif isinstance(node, ast.arg):
+            times[node.arg] += 2
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                found.update(_pairs(target, node.value))
+    return {name: value for name, value in found.items() if times[name] == 1}
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for each, its in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(each, its)
+
+
+@dataclass
+class RankExpressions:
+    """Evaluates expressions for each of some ranks; `world` is their number if they are all ranks of the job.
+
+    `left` are the parts of expressions that are still evaluated, since a file may hold anything.
+    """
+
+    names: Mapping[str, ast.expr]
+    ranks: Sequence[int]
+    world: int | None = None
+    left: int = 200_000
+
+    def singled_out(self, tree: ast.AST) -> frozenset[int]:
+        """Return the ranks for which some expression in a tree is worth something else than for most."""
+        expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+        found = frozenset(rank for node in expressions for rank in self._odd_ones(node))
+        return found if self.left > 0 else frozenset()
+
+    def _odd_ones(self, node: ast.expr) -> list[int]:
+        values = {rank: _key(_Evaluation(self, rank).of(node)) for rank in self.ranks}
+        usual, most = Counter(values.values()).most_common(1)[0]
+        if 2 * most <= len(values):
+            usual = self._usual_of_half(node) if len(values) == 2 else ""
+        return [rank for rank, value in values.items() if usual and value != usual]
+
+    def _usual_of_half(self, node: ast.expr, deep: int = DEEP) -> str:
+        """Return what a test is worth for ordinary ranks; nothing if it does not tell which are, like `rank > 0`."""
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                usual = "True" if _RANK.search(_last_name(inner)) else self._usual_of_half(inner, deep)
+                return {"True": "False", "False": "True"}.get(usual, "")
+            case ast.Compare(ops=[ast.Eq() | ast.In()]):
+                return "False"
+            case ast.Compare(ops=[ast.NotEq() | ast.NotIn()]):
+                return "True"
+            case ast.Name(id=name) if name in self.names and deep:
+                return self._usual_of_half(self.names[name], deep - 1)
+        return ""
+
+
+def _key(value: object) -> str:
+    return "unknown" if value is UNKNOWN else repr(value)
+
+
+@dataclass
+class _Evaluation:
+    """Evaluates expressions on one rank."""
+
+    of_all: RankExpressions
+    rank: int
+    _deep: int = field(default=0)
+
+    def of(self, node: ast.expr) -> Any:
+        """Return the value of an expression: a number, a text, a truth value or a tuple of them; or UNKNOWN."""
+        self.of_all.left -= 1
+        if self.of_all.left < 0:
+            return UNKNOWN
+        try:
+            return self._value(node)
+        except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError):
+            return UNKNOWN
+
+    def _value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=bool() | int() | str() | None as value):
+                return value
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+                return tuple(self.of(part) for part in parts)
+            case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
+                return self._named(node)
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return UNKNOWN if (value := self.of(inner)) is UNKNOWN else not value
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return -self._value(inner)
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in _BINARY:
+                return self._computed(_BINARY[type(op)], self._value(left), self._value(right))
+            case ast.BoolOp(op=op, values=parts):
+                return _joined([self.of(part) for part in parts], stop=isinstance(op, ast.Or))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                return _compared(op, self.of(left), self.of(right))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return UNKNOWN if (value := self.of(test)) is UNKNOWN else self.of(body if value else other)
+        return UNKNOWN
+
+    def _computed(self, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        if not (isinstance(left, int) and isinstance(right, int)) or max(abs(left), abs(right)) > MOST:
+            return UNKNOWN
+        return compute(left, right)
+
+    def _named(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Call(func=ast.Name(id="int" | "str" | "bool" as kind), args=[inner], keywords=[]):
+                value = self.of(inner)
+                return UNKNOWN if value is UNKNOWN else {"int": int, "str": str, "bool": bool}[kind](value)
+            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
+                values = range(*(self.of(each) for each in args))
+                self.of_all.left -= len(values)
+                return tuple(values) if self.of_all.left > 0 else UNKNOWN
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value="RANK")):
+                return str(self.rank)
+            case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[ast.Constant(value="RANK"), *_]):
+                return str(self.rank)
+            case ast.Subscript(value=table, slice=index):
+                values, at = self.of(table), self.of(index)
+                return UNKNOWN if UNKNOWN in (values, at) else values[at]
+        name = _last_name(node)
+        if isinstance(node, ast.Name) and name in self.of_all.names and self._deep < DEEP:
+            self._deep += 1
+            try:
+                value = self.of(self.of_all.names[name])
+            finally:
+                self._deep -= 1
+            if value is not UNKNOWN:
+                return value
+        if _RANK.search(name):
+            return self.rank
+        return self.of_all.world if self.of_all.world and _WORLD.search(name) else UNKNOWN
+
+
+def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:
+    """Compare two values of which parts may be unknown: (2, unknown) and (1, 3) certainly differ."""
+    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, tuple) and isinstance(right, tuple):
+        parts = [_compared(ast.Eq(), one, other) for one, other in zip(left, right, strict=False)]
+        same = len(left) == len(right) and _joined(parts, stop=False)
+        return same if same is UNKNOWN or isinstance(op, ast.Eq) else not same
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(right, tuple):
+        found = _joined([_compared(ast.Eq(), left, each) for each in right], stop=True)
+        return found if found is UNKNOWN or isinstance(op, ast.In) else not found
+    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _COMPARISONS[type(op)](left, right)
+
+
+def _joined(values: Sequence[Any], *, stop: bool) -> Any:
+    """Join truth values by `and`, or by `or` if `stop` is True."""
+    if any(value is not UNKNOWN and bool(value) is stop for value in values):
+        return stop
+    return UNKNOWN if any(value is UNKNOWN for value in values) else not stop
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the last name of an expression: `rank` of `self.rank`, and of `dist.get_rank()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+# Which ranks a script treats in a special way where it prepares a call, as `torch.ones(5 if rank == 1 else 4)`.
+
+_ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
+_Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@lru_cache(256)
+def special_ranks(
+    file: str, lines: tuple[int, ...], ranks: tuple[int, ...], *, in_roots: bool = False
+) -> frozenset[int]:
+    """Return which of some ranks the script singles out where they call: in the lines, or where variables get values.
+
+    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
+    around some of the lines do. With `in_roots`, only what names a root counts.
+    """
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
+    expressions = RankExpressions(values_by_name(tree), ranks, world)
+    places = [_scope_of(tree, line) for line in lines]
+    found: set[int] = set()
+    for line, (scope, around) in zip(lines, places, strict=True):
+        for part in _parts(scope, around, line, in_roots=in_roots):
+            found.update(expressions.singled_out(part))
+    for _, around in places:
+        for each in around:
+            if isinstance(each, ast.If) and any(each not in others for _, others in places):
+                found.update(expressions.singled_out(each.test))
+    return frozenset(found)
+
+
+def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
+    """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
+    if not around:
+        return
+    parts: list[ast.AST] = [*_roots(around[-1])] if in_roots else [around[-1]]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    yield from parts
+    for path in _paths(scope.body):
+        if path[-1].lineno < line and used & _assigned(path[-1]):
+            yield path[-1]
+            yield from (each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around)
+
+
+def _roots(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the arguments of calls that may name a root."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            yield from (each.value for each in node.keywords if each.arg in _ROOTS)
+            yield from node.args[1:2]
+
+
+def _scope_of(tree: ast.Module, line: int) -> tuple[_Scope, list[ast.stmt]]:
+    """Return the innermost function around a line, and the statements around it, the innermost last."""
+    scope: _Scope = tree
+    around: list[ast.stmt] = []
+    for path in _paths(tree.body, into_functions=True):
+        simple = path[-1]
+        if simple.lineno <= line <= (simple.end_lineno or 0):
+            around = path
+    for each in around:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            scope = each
+    return scope, around
+
+
+def _paths(body: list[ast.stmt], *, into_functions: bool = False) -> Iterator[list[ast.stmt]]:
+    """Yield each statement without a body, after the statements that it stands in."""
+    left = [[each] for each in body]
+    while left:
+        path = left.pop()
+        inner = [part for name in ("body", "orelse", "finalbody", "handlers") for part in getattr(path[-1], name, ())]
+        if isinstance(path[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not into_functions:
+            continue
+        if not inner:
+            yield path
+        left += [[*path, each] for each in inner]
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    """Return the variables to which a statement gives a value."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return set()
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+# Which ranks left the common order of calls where the calls of a group differ, and in which way.
+
+Fault = Literal["missing", "order", "signature"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """The ranks that deviate and what they called, the other ranks and what those called, and what kind of fault it is.
+
+    `extra` is True if the ranks that deviate made a call that the others never make; otherwise, for `missing`, they
+    left out the call of the others. `before` is what all of them had called before, if it was the same. `tied` is True
+    if as many ranks are on the other side and nothing that they did earlier tells who is right; `guessed` if not even
+    the script does.
+    """
+
+    fault: Fault
+    ranks: tuple[int, ...]
+    call: Operation
+    others: tuple[int, ...]
+    expected: Operation
+    extra: bool = False
+    before: Operation | None = None
+    tied: bool = False
+    guessed: bool = False
+
+
+Calls = Mapping[int, tuple[Operation, Operation | None]]  # by rank: what it called, and what it had called before
+
+
+def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
+    """Return which ranks deviate, where at least two of the calls differ.
+
+    What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
+    decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
+    """
+    sides = sides_of({rank: operation for rank, (operation, _) in calls.items()})
+    usual, evidence = _usual(sides, calls, order), ""
+    if not usual:
+        most = max(map(len, sides.values()))
+        usual = [each for each, ranks in sides.items() if len(ranks) == most]
+    if len(usual) == len(sides):
+        by_script = _by_special_ranks(sides) or _by_script(usual)
+        usual, evidence = (
+            [by_script or min(usual, key=lambda each: (each.file, each.line))],
+            "script" if by_script else "none",
+        )
+    expected = max(usual, key=lambda each: len(sides[each]))
+    odd = max((each for each in sides if each not in usual), key=lambda each: len(sides[each]))
+    ranks = tuple(sorted(rank for each in sides if each not in usual for rank in sides[each]))
+    others = tuple(sorted(rank for rank in calls if rank not in ranks))
+    fault, extra = _fault(odd, expected, calls[ranks[0]][1], order, ranks)
+    earlier = {before for _, before in calls.values()}
+    together = earlier.pop() if len(earlier) == 1 else None
+    return Deviation(
+        fault, ranks, odd, others, expected, extra, together, tied=bool(evidence), guessed=evidence == "none"
+    )
+
+
+def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
+    """Put ranks that ask for the same on one side, wherever they ask for it."""
+    sides: dict[Operation, list[int]] = {}
+    for rank, operation in calls.items():
+        same = next((each for each in sides if _same_request(each, operation)), operation)
+        sides.setdefault(same, []).append(rank)
+    return sides
+
+
+def _same_request(one: Operation, other: Operation) -> bool:
+    alike = other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    if one.op == "scatter":  # only the root brings the parts
+        alike = alike._replace(shapes=one.shapes, bytes=one.bytes)
+    return one in (other, alike)
+
+
+def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder) -> list[Operation]:
+    """Return the sides whose call followed the one before it earlier in the run too; nothing if that is so of all."""
+    for count in (order.follows, order.place_follows):
+        usual = [
+            operation
+            for operation, ranks in sides.items()
+            if any(count(calls[rank][0], calls[rank][1]) > _made_now(calls, rank, count) for rank in ranks)
+        ]
+        if 0 < len(usual) < len(sides):
+            return usual
+    return []
+
+
+def unusual_ranks(calls: Calls, order: CallOrder) -> frozenset[int]:
+    """Return the ranks whose call had never followed the one before it; nothing if that is so of all."""
+    found = frozenset(
+        rank for rank, call in calls.items() if order.follows(*call) <= _made_now(calls, rank, order.follows)
+    )
+    return found if len(found) < len(calls) else frozenset()
+
+
+def _made_now(calls: Calls, rank: int, count: object) -> int:
+    """Return how many of the calls in question make the same step as the call of one rank."""
+    operation, before = calls[rank]
+    if getattr(count, "__name__", "") == "follows":
+        return sum(each == (operation, before) for each in calls.values())
+    place = before.place if before else None
+    return sum(o.place == operation.place and (b.place if b else None) == place for o, b in calls.values())
+
+
+def _by_script(sides: list[Operation]) -> Operation | None:
+    """Of sides of equal size, return the one that the script makes the common one, if its branches show that.
+
+    A call in a branch of its own is the exception, unless the branch leaves out a rank, as `if rank != 1` does.
+    """
+    first, *rest = sides
+    for other in rest:
+        if first.file != other.file or first.line == other.line:
+            continue
+        inside = [set(branches_of(each.file, each.line)) for each in (first, other)]
+        branches = [{branch for _, branch in mine - theirs} for mine, theirs in (inside, inside[::-1])]
+        rare = [branch & {"if", "not unless"} for branch in branches]
+        usual = [branch & {"unless"} for branch in branches]
+        if (rare[0] and not rare[1]) or (usual[1] and not usual[0]):
+            return other
+        if (rare[1] and not rare[0]) or (usual[0] and not usual[1]):
+            return first
+    return None
+
+
+def _by_special_ranks(sides: Mapping[Operation, list[int]]) -> Operation | None:
+    """Return the one side whose ranks the script does not single out where it prepares the calls."""
+    special = singled_out(sides)
+    ordinary = [each for each, ranks in sides.items() if special.isdisjoint(ranks)]
+    return ordinary[0] if len(ordinary) == 1 else None
+
+
+def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> frozenset[int]:
+    """Return which members of a group the script singles out in the lines of some calls, or where they name roots."""
+    lines: dict[str, set[int]] = {}
+    for each in calls:
+        lines.setdefault(each.file, set()).add(each.line)
+    members = next(iter(calls)).members
+    found = (special_ranks(file, tuple(sorted(those)), members, in_roots=in_roots) for file, those in lines.items())
+    return frozenset().union(*found)
+
+
+def _fault(
+    odd: Operation, expected: Operation, before: Operation | None, order: CallOrder, ranks: tuple[int, ...]
+) -> tuple[Fault, bool]:
+    """Return what is wrong with a call of some ranks, and True if it is one too many."""
+    later = order.successors(expected)
+    if odd.place == expected.place:
+        # A loop over tensors that leaves one out comes to the next tensor too early.
+        own = len(ranks) if before == expected else 0  # of these steps, the ones in question
+        skipped = odd.shapes != expected.shapes and order.follows(odd, expected) > own
+        return ("missing" if skipped else "signature"), False
+    if odd.op == expected.op and opposite_branches(odd, expected):
+        return "signature", False
+    if opposite_branches(odd, expected):
+        return "order", False
+    if _stands_alone(odd, expected, ranks):
+        return "missing", True
+    if order.calls_in(odd.place) > len(ranks):  # a line in which ranks have met before
+        return "missing", False
+    if any(_same_request(odd, each) and each.place != odd.place for each in later):  # what comes next, in another line
+        return "order", False
+    is_new = order.calls_in(expected.place) <= expected_calls(expected)
+    if odd.file == expected.file and odd.line > expected.line and is_new:
+        return "missing", False
+    return "missing", True
+
+
+def _stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
+    """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
+    own = {*branches_of(odd.file, odd.line)} - {*branches_of(expected.file, expected.line)}
+    return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
+        [odd, expected]
+    )
+
+
+def expected_calls(operation: Operation) -> int:
+    """Return how many calls of an operation are made when each member makes one."""
+    return len(operation.members)
+
+
+def opposite_branches(one: Operation, other: Operation) -> bool:
+    """Return True if two calls stand in opposite branches of the same `if`."""
+    if one.file != other.file:
+        return False
+    first, second = (dict(branches_of(each.file, each.line)) for each in (one, other))
+    return any(first[at] != second[at] for at in first.keys() & second.keys())
+
+
+def left_a_loop(inner: Operation, outer: Operation) -> bool:
+    """Return True if one call stands in a loop of a function, and the other after it in the same function."""
+    if inner.file != outer.file:
+        return False
+    (function, loops), (other, others) = (_loops_around(each.file, each.line) for each in (inner, outer))
+    return function == other and bool(loops - others) and inner.line < outer.line
+
+
+@lru_cache(256)
+def _loops_around(file: str, line: int) -> tuple[int, frozenset[int]]:
+    """Return the lines where the innermost function around a line and the loops in it begin; 0 for the module."""
+    function, loops = 0, set[int]()
+    for node in sorted(_statements(file), key=lambda node: node.lineno):
+        if node.lineno <= line <= (node.end_lineno or 0):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                function, loops = node.lineno, set()
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+                loops.add(node.lineno)
+    return function, frozenset(loops)
+
+
+@lru_cache(256)
+def branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
+    """Return the `if` statements around a line of a file: the line of each, and the branch.
+
+    The branch is "if" or "else"; after a test such as `rank != 1` or `not ...` it is "unless" or "not unless".
+    """
+    found: list[tuple[int, str]] = []
+    for node in _statements(file):
+        if isinstance(node, ast.If):
+            names = ("unless", "not unless") if _leaves_out(node.test) else ("if", "else")
+            for branch, body in zip(names, (node.body, node.orelse), strict=True):
+                if body and body[0].lineno <= line <= (body[-1].end_lineno or 0):
+                    found.append((node.lineno, branch))
+    return tuple(found)
+
+
+def _statements(file: str) -> list[ast.stmt]:
+    """Return all statements of a file; none if it cannot be read as Python."""
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+def _leaves_out(test: ast.expr) -> bool:
+    """Return True for a test that few ranks fail: `rank != 1`, `not (rank == 1 and step == 3)`."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)

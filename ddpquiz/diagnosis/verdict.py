@@ -1,0 +1,173 @@
+"""A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ddpquiz.events.event import JOIN, Operation
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.run_state import RunState
+
+# A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next.
+
+FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standpoint:
+    """Where some ranks are: in an operation, or what became of them, in words; `file` and `line` if they are known."""
+
+    ranks: tuple[int, ...]
+    doing: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f" at {format_place(self.file, self.line)}" if self.line else ""
+        return f"{format_ranks(self.ranks)}: {self.doing}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong, in which operation of which group, and who is at fault.
+
+    `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
+    `next` what to look at now. `limits` are sentences on what could not be found out.
+    """
+
+    fault: FaultKind
+    culprits: tuple[int, ...]
+    sentence: str
+    standpoints: tuple[Standpoint, ...] = ()
+    group: str = ""
+    members: tuple[int, ...] = ()
+    index: int = 0
+    together: str = ""
+    next: str = ""
+    limits: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> str:
+        """The sentence, and what it leaves open."""
+        return " ".join((self.sentence, *self.limits))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"event": "verdict"} | asdict(self)
+
+
+NEXT = {
+    "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: all ranks of "
+    "a group must make the same calls.",
+    "order": "Make all ranks of the group call the same operations in the same order.",
+    "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print what differs before that line.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. While the job runs, "
+    "`ddpquiz where PID` shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
+    "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
+    "raised": "Read the whole traceback at the end of that rank's own log.",
+    "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
+    "a swallowed exception.",
+    "none": "If the job is slow, add --summary to see which lines cost most.",
+}
+UNEVEN = (
+    "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
+    "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
+    "exception), let all ranks decide that together: all-reduce the flag."
+)
+MORE_CALLS = (
+    "Find out why some ranks make more calls: a call under `if rank == 0`, more batches, or an early return elsewhere."
+)
+MIXED = (
+    "Calls pair by their order: if it left one out in an earlier step, the results since then mix different steps, "
+    "and are wrong on all ranks."
+)
+MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
+TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
+SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
+
+
+def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
+    """Return what to do about ranks that wait for each other in sends and receives.
+
+    If these lines worked before, their order is right, and a message is missing.
+    """
+    if worked_before:
+        return MESSAGES
+    if in_background:
+        return "No send meets a receive: check the rank and the tag that each names, and that none of them is left out."
+    if {*ops} == {"recv"}:
+        return "All of them wait for a message, and none sends: let one side send first, or send with isend."
+    if {*ops} == {"send"}:
+        return "All of them send, and none receives: let one side receive first, or send with isend."
+    return "Every send needs a receive that runs at the same time: let one side receive first, or send with isend."
+
+
+# How the call of an operation is written in sentences.
+
+_PEER = {"send": " to rank {}", "recv": " from rank {}"}
+
+
+def call_at(operation: Operation) -> str:
+    """Write an operation and its line: `all_reduce at train.py:12`."""
+    return f"{operation.op} at {format_place(operation.file, operation.line)}" if operation.line else operation.op
+
+
+def request(operation: Operation) -> str:
+    """Write what a call asks for: `broadcast of 4 float32 with root 0`."""
+    size = f" of {format_shapes(operation.shapes)} {operation.dtype}" if operation.shapes else ""
+    root = "" if operation.peer is None else _PEER.get(operation.op, " with root {}").format(operation.peer)
+    return f"{operation.op}{size}{root}"
+
+
+def request_at(operation: Operation) -> str:
+    """Write what a call asks for, and its line."""
+    place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
+    reduce = f" ({operation.reduce})" if operation.reduce else ""
+    return f"{request(operation)}{reduce}{place}"
+
+
+# Ranks that do the same at a moment, put together: what a job of many ranks does in a few rows.
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeRanks:
+    """Some ranks, what they do in words, the line where they do it if it is known, and how many calls they made."""
+
+    ranks: tuple[int, ...]
+    doing: str
+    file: str
+    line: int
+    calls: tuple[int, int]  # the fewest and the most of these ranks
+
+
+def alike_ranks(state: RunState, present: Collection[int], gone: Collection[int] = ()) -> list[AlikeRanks]:
+    """Return groups of ranks that are in the same operation and line, the largest first.
+
+    `present` are the ranks that have a record, `gone` those whose process is known to have ended.
+    """
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    for rank in state.all_ranks:
+        groups.setdefault(_standing(state, rank, present, gone), []).append(rank)
+    found = []
+    for (doing, file, line), ranks in groups.items():
+        calls = [state.brought[rank].number if rank in state.brought else 0 for rank in ranks]
+        found.append(AlikeRanks(tuple(ranks), doing, file, line, (min(calls), max(calls))))
+    return sorted(found, key=lambda each: (-len(each.ranks), each.ranks))
+
+
+def _standing(state: RunState, rank: int, present: Collection[int], gone: Collection[int]) -> tuple[str, str, int]:
+    if rank not in present:
+        return "no record yet", "", 0
+    place = state.places.get(rank, ("", 0))
+    if rank in state.raised:
+        return f"raised {state.raised[rank].error}", *place
+    if rank in state.exited:
+        status = state.exited[rank].status
+        return ("has finished", "", 0) if status == 0 else (f"exited with status {status}", *place)
+    if rank in gone:
+        return "its process is gone", *place
+    if state.waits_in(rank) == JOIN:
+        return JOIN, *place
+    if state.blocked_in(rank) and rank in state.brought:
+        operation = state.brought[rank].operation
+        return request(operation), operation.file, operation.line
+    return "computing", *place

@@ -1,0 +1,351 @@
+"""What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
+
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ddpquiz.events.collective import Call, Collective
+from ddpquiz.events.event import POINT_TO_POINT, Issued, Operation
+
+# What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients.
+
+_MEMORY = re.compile(r"memory (\d{1,18}) (\d{1,18})")
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the calls of one operator in one line of the script have cost, over all ranks."""
+
+    calls: int = 0
+    ranks: set[int] = field(default_factory=set)
+    bytes: int = 0  # that the ranks brought
+    dtypes: set[str] = field(default_factory=set)
+    is_ddp: bool = False  # DDP's buckets
+    in_a_row: int = 0  # calls right after one from the same line that brought something of another shape
+    first: Operation | None = None
+    rounds: int = 0  # calls that ask for the same as the first
+    seconds: float = 0.0  # for which it blocked ranks
+    waiting: float = 0.0  # of these, until the last rank entered
+
+
+@dataclass(slots=True)
+class Lateness:
+    """How often a rank was the last one to enter, and the seconds for which the others were blocked by that."""
+
+    count: int = 0
+    lost: float = 0.0
+
+
+class Costs:
+    """Sums over all calls of a run."""
+
+    def __init__(self) -> None:
+        self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
+        self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
+        self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
+        self.met = 0  # collectives that all members, two or more, have entered
+        self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
+
+    def count_call(self, rank: int, operation: Operation) -> None:
+        """Count a call when it is issued."""
+        previous, self._previous[rank] = self._previous.get(rank), operation
+        cost = self.lines[operation.place]
+        cost.calls += 1
+        cost.ranks.add(rank)
+        cost.bytes += operation.bytes
+        cost.dtypes.add(operation.dtype)
+        cost.is_ddp |= operation.bucket is not None
+        cost.first = cost.first or operation
+        cost.rounds += operation == cost.first
+        cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
+        self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
+
+    def count_meeting(self, collective: Collective) -> None:
+        """Count a collective that its last member has just entered."""
+        last = collective.entered_last
+        if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
+            self.late[last].count += 1
+            self.met += 1
+
+    def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
+        """Count the seconds for which a call blocked its rank."""
+        cost = self.lines[call.operation.place]
+        cost.seconds += blocked
+        cost.waiting += waiting
+        last = collective.entered_last
+        if waiting and call.operation.op not in POINT_TO_POINT and last is not None:
+            self.late[last].lost += waiting
+
+
+@dataclass(slots=True)
+class RankGradients:
+    """The synchronised backward passes of one rank."""
+
+    steps: int = 0  # of optimizers, after a synchronised backward pass
+    early: int = 0  # synchronised passes before the last one of their step
+    early_bytes: int = 0
+    inside: int = 0  # passes that were synchronised inside no_sync
+    early_place: tuple[str, int] = ("", 0)  # the line of such a pass
+    inside_place: tuple[str, int] = ("", 0)
+    all_steps: int = 0  # of optimizers, whether or not gradients were synchronised
+    passes: int = 0  # that were synchronised
+    wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
+    same_order: int = 0  # epochs that a sampler began with the order of an earlier one
+    same_order_at: int = 0
+    draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
+    brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
+    reads: str = ""  # where it reads a tensor in each step
+    memory: tuple[int, int] = (0, 0)  # the most bytes of its process, and of its tensors on GPUs
+    sharded: int = 0  # calls of fully_shard
+    sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
+    _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
+    _place: tuple[str, int] = ("", 0)  # the line of the last pass
+    _bucket: int = -1
+    _in_no_sync: bool = False
+
+    def reduce(self, event: Issued, bucket: int) -> None:
+        """Count a bucket that DDP all-reduces."""
+        if bucket <= self._bucket or not self._since_step:
+            if self._since_step and not self.early_place[1]:
+                self.early_place = self._place
+            self._place = (event.operation.file, event.operation.line)
+            self._since_step.append(0)
+            self.passes += 1
+            if self._in_no_sync:
+                self.inside += 1
+                self.inside_place = self._place
+        self._bucket = bucket
+        self._since_step[-1] += event.operation.bytes
+
+    def mark(self, what: str, line: int) -> None:
+        """Note what the script has done at a line."""
+        match what:
+            case "no_sync" | "sync":
+                self._in_no_sync = what == "no_sync"
+            case "ddp" if self.wrapped_at is None:
+                self.wrapped_at = line
+            case "same_order":
+                self.same_order += 1
+                self.same_order_at = line
+            case "step":
+                self._step()
+            case "shard" | "shard_many":
+                self.sharded += 1
+                self.sharded_at = line if what == "shard_many" else self.sharded_at
+            case _ if what.startswith("drew "):
+                self.draws.append(what)
+            case _ if what.startswith("gradients "):
+                self.brought.append(what)
+            case _ if what.startswith("read "):
+                self.reads = what
+            case _ if found := _MEMORY.fullmatch(what):
+                self.memory = (int(found[1]), int(found[2]))
+
+    def _step(self) -> None:
+        """Count a step of the optimizer."""
+        self.all_steps += 1
+        if self._since_step:
+            self.steps += 1
+            self.early += len(self._since_step) - 1
+            self.early_bytes += sum(self._since_step[:-1])
+            self._since_step, self._bucket = [], -1
+
+
+# What made ranks wait: the seconds of each wait are charged to the computing that caused it, through chains of waits.
+
+MEMORY = 256  # activities of each rank that are compared; ranks meet more often
+SHORTEST = 1e-6  # seconds; a shorter wait is not charged
+
+Place = tuple[str, int]  # file and line
+OperatorCall = tuple[str, int, str]  # and the operator that is called there
+
+
+class Stretch(NamedTuple):
+    """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
+
+    rank: int
+    after: OperatorCall | None
+    before: OperatorCall
+
+
+@dataclass(slots=True)
+class _Activity:
+    """Computing in a stretch, a wait with its causes (seconds by stretch), or where a rank met others in `met`."""
+
+    seconds: float = 0.0
+    stretch: Stretch | None = None
+    causes: dict[Stretch, float] | None = None
+    met: Hashable = None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One rank: what it did lately, and what it is in now."""
+
+    since: float  # when the computing began that goes on now
+    after: OperatorCall | None = None
+    past: deque[_Activity] = field(default_factory=deque)
+    met: set[Hashable] = field(default_factory=set)  # where it met others in that time
+    is_cut: bool = False  # older activities were dropped
+    blocked: dict[Hashable, float] = field(default_factory=dict)  # what it is blocked in, and since when
+    waited_until: float = 0.0
+    samples: list[tuple[float, Place]] = field(default_factory=list)  # where it was seen in this computing
+
+    def add(self, activity: _Activity) -> None:
+        self.past.append(activity)
+        if activity.met is not None:
+            self.met.add(activity.met)
+        if len(self.past) > MEMORY:
+            self.met.discard(self.past.popleft().met)
+            self.is_cut = True
+
+
+@dataclass(slots=True)
+class StretchTime:
+    """Visits of a stretch, and the seconds that were seen to pass at each line."""
+
+    visits: int = 0
+    lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class DelayCosts:
+    """Seconds for which other ranks waited, by the stretch of computing that caused it."""
+
+    def __init__(self) -> None:
+        self.is_on = True  # on a GPU, nobody sees when ranks wait
+        self.seconds: defaultdict[Stretch, float] = defaultdict(float)
+        self.times: Counter[Stretch] = Counter()  # operations at which a rank came last because of it
+        self.visited: defaultdict[Stretch, StretchTime] = defaultdict(StretchTime)
+        self._lanes: dict[int, _Lane] = {}
+        self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
+        self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
+
+    def start(self, rank: int, time: float) -> None:
+        """Note that a rank begins its script, perhaps again."""
+        self._lanes[rank] = _Lane(time)
+
+    def sample(self, rank: int, time: float, place: Place) -> None:
+        """Note where a rank was seen."""
+        lane = self._lanes.get(rank)
+        if lane and not lane.blocked:
+            lane.samples.append((time, place))
+
+    def form(self, rank: int, time: float, call: OperatorCall, ranks: int, *, done: bool) -> None:
+        """Note that a rank waits in a call in which all ranks form a group, or has left it."""
+        number = self._forming[rank, call[2]]
+        met = call[2], number
+        if done:
+            self._forming[rank, call[2]] += 1
+            self.unblock(rank, time, met, call)
+            return
+        self.block(rank, time, met, call)
+        came = self._formed.setdefault(met, [])
+        came.append(rank)
+        if len(came) == ranks:
+            del self._formed[met]
+            self._charge(met, came, rank, time, call)
+
+    def block(self, rank: int, time: float, what: Hashable, call: OperatorCall) -> None:
+        """Note that a rank cannot go on because of a call."""
+        lane = self._lanes.setdefault(rank, _Lane(time))
+        if not lane.blocked:
+            self._close(rank, lane, time, call)
+        lane.blocked.setdefault(what, time)
+
+    def unblock(self, rank: int, time: float, what: Hashable, call: OperatorCall) -> None:
+        """Note that a rank goes on."""
+        lane = self._lanes.get(rank)
+        if lane and lane.blocked.pop(what, None) is not None and not lane.blocked:
+            lane.since, lane.after, lane.samples = time, call, []
+
+    def replace(self, rank: int, what: Hashable, by: Hashable) -> None:
+        """Note that what a rank is blocked in is known to be part of another operation."""
+        blocked = self._lanes[rank].blocked
+        if what in blocked:
+            blocked[by] = blocked.pop(what)
+
+    def complete(self, collective: Collective) -> None:
+        """Charge the waits of an operation that its last member has just entered."""
+        last = collective.entered_last
+        if last is not None and self.is_on:
+            call = collective.calls[last]
+            self._charge(collective, collective.calls, last, call.issued, call.operation.place)
+
+    def _charge(self, what: Hashable, members: Iterable[int], last: int, time: float, call: OperatorCall) -> None:
+        lane = self._lanes.get(last)
+        lanes = {rank: self._lanes[rank] for rank in members if rank in self._lanes}
+        waiters = [rank for rank, each in lanes.items() if rank != last and what in each.blocked]
+        if lane is None or not waiters:
+            return
+        if not lane.blocked:  # it goes on while the operation runs
+            self._close(last, lane, time, call)
+            lane.since, lane.after = time, call
+        for rank in waiters:
+            other = lanes[rank]
+            waited = time - max(other.blocked[what], other.waited_until)
+            other.waited_until = time
+            if waited > SHORTEST:
+                causes = self._causes(other, lane, waited)
+                for stretch, seconds in causes.items():
+                    self.seconds[stretch] += seconds
+                    self.times[stretch] += 1
+                other.add(_Activity(waited, causes=causes))
+            other.add(_Activity(met=what))
+        lane.add(_Activity(met=what))
+
+    def _close(self, rank: int, lane: _Lane, time: float, call: OperatorCall) -> None:
+        """Note how long a rank has computed until now."""
+        stretch = Stretch(rank, lane.after, call)
+        lane.add(_Activity(max(0.0, time - lane.since), stretch))
+        seen = self.visited[stretch]
+        seen.visits += 1
+        begin = lane.since
+        for number, (_, place) in enumerate(lane.samples):
+            end = lane.samples[number + 1][0] if number + 1 < len(lane.samples) else time
+            seen.lines[place] += max(0.0, end - begin)
+            begin = max(begin, end)
+        lane.samples = []
+
+    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[Stretch, float]:
+        """Return the seconds of a wait by what the last rank did for longer than the waiter since they last met."""
+        both = _since_they_met(waiter, last)
+        if both is None:
+            return {}
+        longer: defaultdict[Stretch, float] = defaultdict(float)
+        theirs: defaultdict[tuple[OperatorCall | None, OperatorCall], float] = defaultdict(float)
+        for each in both[0]:
+            if each.stretch:
+                theirs[each.stretch[1:]] += each.seconds
+        for each in both[1]:
+            if each.stretch:
+                longer[each.stretch] += each.seconds
+        for stretch in longer:
+            longer[stretch] = max(0.0, longer[stretch] - theirs[stretch[1:]])
+        waits = [each for each in both[1] if each.causes is not None]
+        idle = sum(each.seconds for each in waits)
+        more = max(0.0, idle - sum(each.seconds for each in both[0] if each.causes is not None))
+        for each in waits:
+            for stretch, seconds in (each.causes or {}).items():
+                longer[stretch] += seconds * more / idle
+        whole = sum(longer.values())
+        scale = min(1.0, waited / whole) if whole else 0.0
+        return {stretch: seconds * scale for stretch, seconds in longer.items() if seconds * scale > SHORTEST}
+
+
+def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:
+    """Return what two ranks did since they last met, or since their start; None if that is no longer known."""
+    met = next((each.met for each in reversed(last.past) if each.met in waiter.met), None)
+    if met is None and (waiter.is_cut or last.is_cut):
+        return None
+    return _after(waiter, met), _after(last, met)
+
+
+def _after(lane: _Lane, met: Hashable) -> list[_Activity]:
+    found = []
+    for each in reversed(lane.past):
+        if met is not None and each.met == met:
+            break
+        found.append(each)
+    return found

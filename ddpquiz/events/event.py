@@ -1,0 +1,613 @@
+"""What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
+
+The annotations of events use the ranges: a saved run is foreign data, and screens and sums need sane numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from inspect import signature
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+
+# What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
+
+MAX_RANKS = 1024
+
+
+class Range(NamedTuple):
+    """The smallest and the largest value of a number, or length of a text or tuple."""
+
+    low: float
+    high: float
+
+
+Seconds = Annotated[float, Range(0, 1e8)]
+Rank = Annotated[int, Range(0, MAX_RANKS - 1)]
+Peer = Annotated[int, Range(-(2**31), 2**31)]  # scripts may name a rank that does not exist
+Count = Annotated[int, Range(0, 2**53)]
+Line = Annotated[int, Range(0, 10**7)]
+Name = Annotated[str, Range(0, 200), "printable"]
+File = Annotated[str, Range(0, 4096), "path"]
+Ranks = Annotated[tuple[Rank, ...], Range(0, MAX_RANKS)]
+Shape = Annotated[tuple[Count, ...], Range(0, 64)]
+
+
+POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
+ANYBODY = -1  # stands for the source of a receive from any rank until it is known
+JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+
+
+class Operation(NamedTuple):
+    """What one call asks for, and where it stands in the script.
+
+    `members` are the global ranks of the group, `group` is torch's name of it. `peer` is the root, source or
+    destination as a global rank. `bytes` is the size of the tensors that this rank brings, `reduce` the reduce op
+    (`sum`). `bucket` is the number of DDP's bucket in its backward pass, from 0. `tag` is that of a send or receive
+    over Gloo; NCCL ignores tags.
+    """
+
+    op: Name
+    members: Ranks
+    peer: Peer | None
+    shapes: Annotated[tuple[Shape, ...], Range(0, 100_000)]
+    dtype: Name
+    bytes: Count
+    file: File
+    line: Line
+    group: Name = ""
+    reduce: Name = ""
+    asynchronous: bool = False
+    bucket: Count | None = None
+    tag: Annotated[int, Range(-(2**63), 2**63)] = 0
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """The file and the line that call, and the operator."""
+        return self.file, self.line, self.op
+
+    @property
+    def in_background(self) -> bool:
+        """True if the script goes on while the operation runs, as it does beside DDP's buckets."""
+        return self.asynchronous or self.bucket is not None
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of the operation as nccl-tests count it: for a gather or scatter, of all parts together."""
+        gathers = self.op.startswith("all_gather") or self.op == "gather"
+        return self.bytes * len(self.members) if gathers else self.bytes
+
+    def bytes_sent_by(self, rank: int) -> int:
+        """Return the bytes that a member sends for the operation.
+
+        A ring does all_reduce, all_gather and reduce_scatter; broadcast and reduce pass the tensor along a chain, from
+        the root or to it; the others send each part to the rank that it belongs to (Thakur, Rabenseifner, Gropp 2005;
+        Patarasuk, Yuan 2009). A backend may choose another algorithm for small tensors.
+        """
+        op, count, members = self.op, len(self.members), self.members
+        if op.startswith("all_reduce"):
+            return math.ceil(2 * (count - 1) * self.bytes / count)
+        if op.startswith("all_gather"):
+            return (count - 1) * self.bytes
+        if op.startswith(("reduce_scatter", "all_to_all")):
+            return math.ceil((count - 1) * self.bytes / count)
+        match op:
+            case "send":
+                return self.bytes
+            case "broadcast" if self.peer in members:
+                tail = members[members.index(self.peer) - 1]
+                return 0 if rank == tail else self.bytes
+            case "reduce" | "gather":
+                return 0 if rank == self.peer else self.bytes
+            case "scatter":
+                return math.ceil((count - 1) * self.bytes / count) if rank == self.peer else 0
+        return 0
+
+
+def bus_factor(op: str, ranks: int) -> float:
+    """Return busbw / algbw of an operator on some ranks (nccl-tests, doc/PERFORMANCE.md)."""
+    share = (ranks - 1) / ranks
+    if op.startswith("all_reduce"):
+        return 2 * share
+    return share if op.startswith(("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")) else 1.0
+
+
+# Everything that a run reports, as dataclasses: the only thing that ranks, launcher and screens share.
+
+
+VERSION = 1
+SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
+FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimText:
+    """An assert of the script with a literal message: its line and its text."""
+
+    line: Line
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own.
+
+    `restarts` is how often failed ranks may be restarted. `module` is set if the script runs as `python -m module`.
+    `look` are the labels that its docstring names.
+    """
+
+    event: ClassVar[str] = "run"
+    script: File
+    args: Annotated[tuple[str, ...], Range(0, 100_000)]
+    ranks: Annotated[int, Range(1, MAX_RANKS)]
+    device: Name
+    backend: Name
+    reason: str
+    claims: Annotated[tuple[ClaimText, ...], Range(0, 10_000)] = ()
+    title: str = ""
+    version: Count = VERSION
+    restarts: Count = 0
+    module: Name = ""
+    look: Annotated[tuple[str, ...], Range(0, 10_000)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankEvent:
+    """Something that happened on one rank; `time` is in seconds since the run was asked for, here and below."""
+
+    time: Seconds
+    rank: Rank
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEvent(RankEvent):
+    """Something that happened to the `number`-th operation of a rank."""
+
+    number: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Started(RankEvent):
+    """A rank is about to run the script; `restart` counts the restarts of the ranks so far."""
+
+    event: ClassVar[str] = "start"
+    pid: Count
+    restart: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(RankEvent):
+    """What must be known of a rank whose events are in a file of their own, to put the files of a job together.
+
+    Times in the file count from `clock`, the monotonic clock of the machine `host` since its boot `boot`; `wall` is the
+    time of day then, in seconds since 1970. `number` says how often a file of this rank was continued in a new one.
+    """
+
+    event: ClassVar[str] = "record"
+    host: Name
+    boot: Name
+    clock: Annotated[float, Range(0, 1e12)]
+    wall: Annotated[float, Range(0, 1e12)]
+    number: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(RankEvent):
+    """The file begins after a rank had issued `count` operations in a group, which it no longer holds.
+
+    `op` is "send" or "recv" for those to or from `peer`, and empty for collectives.
+    """
+
+    event: ClassVar[str] = "dropped"
+    group: Name
+    members: Ranks
+    op: Name
+    peer: Peer | None
+    count: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Alive(RankEvent):
+    """A rank runs on, and its main thread computes at this line: seen now and then."""
+
+    event: ClassVar[str] = "alive"
+    file: File
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Output(RankEvent):
+    """A rank printed a line. Lines of the form `label: value` have both fields set."""
+
+    event: ClassVar[str] = "output"
+    stream: Name
+    text: str
+    label: Name | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Issued(OperationEvent):
+    """A rank called an operation; `before` holds the values of the tensors that it brings if they are few."""
+
+    event: ClassVar[str] = "issued"
+    operation: Operation
+    before: Annotated[tuple[str, ...], Range(0, 10_000)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(OperationEvent):
+    """An operation is done, or `failed` with an error such as a time-out.
+
+    `started` is when a GPU began with it, if that was measured. `source` is who sent to a receive from any rank.
+    """
+
+    event: ClassVar[str] = "ended"
+    started: Seconds | None = None
+    source: Rank | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(OperationEvent):
+    """The script begins to wait for an operation that runs in the background."""
+
+    event: ClassVar[str] = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Waited(OperationEvent):
+    """The script has waited for an operation since `since`, and goes on."""
+
+    event: ClassVar[str] = "waited"
+    since: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Result(OperationEvent):
+    """What the tensors of an operation held when the script had waited for it, if they are few."""
+
+    event: ClassVar[str] = "result"
+    after: Annotated[tuple[str, ...], Range(0, 10_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked(RankEvent):
+    """The script reached a point that explains its communication.
+
+    `what` is `step` after an optimizer updated the weights, `no_sync` and `sync` where DDP stops and resumes
+    synchronising gradients, `ddp` after a model was wrapped, `same_order` where a DistributedSampler that shuffles
+    gives an order for the second time, `shard` and `shard_many` after a module of one or of several layers was sharded,
+    `drew ...` after a step that drew random numbers, `gradients ...` with a checksum of what a rank brings to the first
+    bucket of a backward, `read ...` where a line has read a tensor in each of many steps, `memory ...` at the end, with
+    the most bytes that the process and its tensors on GPUs held, and `finished` at the end of a script that did not
+    fail. `line` is 0 outside it.
+    """
+
+    event: ClassVar[str] = "mark"
+    what: Name
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSums(RankEvent):
+    """Checksums of the parameters of a DDP model after a step of an optimizer, from 1.
+
+    `model` counts the models of the group `members`, from 0. Only the first step has the names of the parameters.
+    """
+
+    event: ClassVar[str] = "replica"
+    model: Count
+    members: Ranks
+    step: Count
+    line: Line
+    names: Annotated[tuple[Name, ...], Range(0, 100_000)]
+    sums: Annotated[tuple[Name, ...], Range(0, 100_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Joining(RankEvent):
+    """A rank waits for the others to form a process group, until `done`; `line` is 0 outside the script."""
+
+    event: ClassVar[str] = "joining"
+    done: bool
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Forming(RankEvent):
+    """A rank waits for the others in `new_group`, which forms a further process group, until `done`.
+
+    `members` are the ranks that it asks for, in rising order; empty if they are unknown, or if only they make the call.
+    """
+
+    event: ClassVar[str] = "forming"
+    done: bool
+    file: File
+    line: Line
+    members: Ranks = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed(RankEvent):
+    """A rank reached a claim for the first time, or broke it."""
+
+    event: ClassVar[str] = "claim"
+    line: Line
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Raised(RankEvent):
+    """An exception ended a rank."""
+
+    event: ClassVar[str] = "error"
+    error: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note(RankEvent):
+    """Something about a rank that the learner should know, in one sentence."""
+
+    event: ClassVar[str] = "note"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited(RankEvent):
+    """The process of a rank has ended: its exit status, or the negative number of the signal that ended it.
+
+    `stack` is where it crashed. `memory` is True if the kernel ended a process meanwhile because memory ran out,
+    `stopped` if ddpquiz or torchrun's agent ended the rank because the run was over for another reason.
+    """
+
+    event: ClassVar[str] = "exit"
+    status: Annotated[int, Range(-(2**31), 2**32)]
+    stack: str = ""
+    memory: bool = False
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankPosition:
+    """Where a rank stands when nothing moves: the operation it waits in, if any, and its line in the script."""
+
+    rank: Rank
+    waits_in: Name
+    file: File
+    line: Line
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """Nothing moved on any rank for `seconds`, and some ranks wait in a communication."""
+
+    event: ClassVar[str] = "hang"
+    time: Seconds
+    seconds: Seconds
+    ranks: Annotated[tuple[RankPosition, ...], Range(0, MAX_RANKS)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `mend` what to do."""
+
+    event: ClassVar[str] = "end"
+    time: Seconds
+    ok: bool
+    proven: Count
+    claims: Count
+    rank: Rank | None = None
+    why: str = ""
+    mend: str = ""
+
+
+Event = (
+    Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
+    | Marked | ReplicaSums | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
+)  # fmt: skip
+
+
+def when(event: Event) -> float:
+    """Return the time of an event; a run begins before anything else."""
+    return 0.0 if isinstance(event, Began) else event.time
+
+
+# Events as lines of JSON, and the lines that ranks write: every value is checked once, here, when it is decoded.
+
+Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
+
+KINDS: dict[str, type[Any]] = {kind.event: kind for kind in get_args(Event)}
+_LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, default=asdict)
+_NOT_ASCII = re.compile("[^ -~]")
+_ANY = Range(0, 1 << 60)
+
+
+def encode(event: Event) -> str:
+    """Return `event` as one line of JSON, without the newline and without control characters."""
+    data = {"event": event.event} | {name: getattr(event, name) for name in event.__match_args__}
+    if isinstance(event, Issued):
+        operation, before = data.pop("operation"), data.pop("before")
+        data |= operation._asdict() | {"before": before}
+    return escape_controls(_ENCODER.encode(data))
+
+
+def escape_controls(text: str) -> str:
+    """Return JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
+    if text.isprintable():
+        return text
+    whole = text.encode(errors="replace").decode()  # without halves of characters
+    return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], whole)
+
+
+def decode(line: str | bytes) -> Event:
+    """Return the event that `line` holds; ValueError says what does not fit."""
+    try:
+        data: Any = json.loads(line)
+    except json.JSONDecodeError as wrong:
+        raise ValueError(f"not valid JSON (column {wrong.colno})") from None
+    except (ValueError, RecursionError):  # bytes that are not text, a number of thousands of digits, deep nesting
+        raise ValueError("not valid JSON") from None
+    name = data.pop("event", None) if isinstance(data, dict) else None
+    form = _FORMS.get(name) if isinstance(name, str) else None
+    if form is None:
+        raise ValueError("not an event of a kind that ddpquiz knows")
+    if name == "run" and data.pop("here", None):  # version 0.1 could run a script on several machines
+        raise ValueError("it is of a run on several machines, which ddpquiz no longer reads")
+    if name == "issued":
+        before = {"before": data.pop("before")} if "before" in data else {}
+        head = {key: data.pop(key) for key in ("time", "rank", "number") if key in data}
+        data = head | {"operation": data} | before
+    event: Event = form.read(data)
+    _check_consistent(event)
+    return event
+
+
+def check_ranks(event: Event, began: Began) -> None:
+    """Raise ValueError if an event names a rank that its run does not have."""
+    if max(_ranks_in(event), default=0) >= began.ranks:
+        raise ValueError(f"it names a rank that does not exist in a run of {began.ranks}")
+
+
+def _ranks_in(event: Event) -> Iterable[int]:
+    match event:
+        case Issued():
+            return event.operation.members  # which include the rank
+        case Ended(source=int(source)):
+            return event.rank, source
+        case RankEvent():
+            return (event.rank,)
+        case Hung():
+            return [each.rank for each in event.ranks]
+        case End(rank=int(rank)):
+            return (rank,)
+    return ()
+
+
+def _check_consistent(event: Event) -> None:
+    """Raise ValueError if fields contradict each other in a way on which the analysis relies."""
+    match event:
+        case Issued() | Dropped():
+            members = event.operation.members if isinstance(event, Issued) else event.members
+            if event.rank not in members or len({*members}) < len(members):
+                raise ValueError("`members` must name the rank that calls, and each rank once")
+        case Waited() if event.since > event.time:
+            raise ValueError("`since` must not be later than `time`")
+
+
+class _Form(NamedTuple):
+    """How the fields of a class are read from JSON."""
+
+    make: Callable[..., Any]
+    checks: dict[str, Check]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, kind: type[Any]) -> _Form:
+        hints = get_type_hints(kind, include_extras=True)
+        fields = signature(kind).parameters
+        required = frozenset(name for name, field in fields.items() if field.default is field.empty)
+        return cls(kind, {name: _check_of(hints[name]) for name in fields}, required)
+
+    def read(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise ValueError("must be an object")  # noqa: TRY004  # decode promises it
+        checks, values, name = self.checks, {}, ""
+        try:
+            for name, value in data.items():
+                values[name] = checks[name](value)
+        except KeyError:
+            raise ValueError("it has a field that events of this kind do not have") from None
+        except ValueError as wrong:
+            raise ValueError(str(wrong) if str(wrong)[0] == "`" else f"`{name}` {wrong}") from None
+        if missing := self.required - values.keys():
+            raise ValueError(f"`{min(missing)}` is missing")
+        return self.make(**values)
+
+
+def _check_of(hint: Any, limits: Range = _ANY, how: str = "") -> Check:
+    """Return what checks a value of an annotation."""
+    if get_origin(hint) is Annotated:
+        inner, limits, *rest = get_args(hint)
+        return _check_of(inner, limits, *rest)
+    arguments = get_args(hint)
+    if type(None) in arguments:
+        (inner,) = (each for each in arguments if each is not type(None))
+        check = _check_of(inner)
+        return lambda value: None if value is None else check(value)
+    if get_origin(hint) is tuple:
+        return partial(_tuple, _check_of(arguments[0]), limits)
+    if hint in (int, float):
+        return partial(_number, (int, float) if hint is float else (int,), *limits)
+    if hint is str:
+        return partial(_text, limits.high, how)
+    return _bool if hint is bool else _Form.of(hint).read
+
+
+def _number(kinds: tuple[type, ...], low: float, high: float, value: Any) -> Any:
+    if type(value) in kinds and low <= value <= high:  # a bool is not a number, nor is nan between two
+        return value
+    raise ValueError(f"must be a {'' if float in kinds else 'whole '}number from {low:,.0f} to {high:,.0f}")
+
+
+def _text(most: float, how: str, value: Any) -> str:
+    if type(value) is not str or len(value) > most:
+        raise ValueError(f"must be a text of at most {most:,} characters" if most < _ANY.high else "must be a text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("holds half of a character") from None
+    if how == "printable" and not value.isprintable():
+        raise ValueError("holds a control character")
+    if how == "path" and "\0" in value:
+        raise ValueError("must be the path of a file")
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    raise ValueError("must be true or false")
+
+
+def _tuple(check: Check, limits: Range, value: Any) -> tuple[Any, ...]:
+    if type(value) is list and len(value) <= limits.high:
+        return tuple(map(check, value))
+    raise ValueError(f"must be a list of at most {limits.high:,}")
+
+
+_FORMS = {name: _Form.of(kind) for name, kind in KINDS.items()}
+
+
+def labelled(text: str) -> tuple[str, str] | None:
+    """Return label and value of a line `label: value`, or None for any other line."""
+    found = _LABEL.fullmatch(text)
+    return (found[1], found[2]) if found else None
+
+
+@dataclass
+class LineBuffer:
+    """Cuts the bytes of a pipe into whole lines."""
+
+    _rest: bytearray = field(default_factory=bytearray)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` completes; empty data completes the last one."""
+        if not data:
+            last, self._rest = bytes(self._rest), bytearray()
+            return [last] if last else []
+        self._rest += data
+        if b"\n" not in data:
+            return []
+        *whole, self._rest = self._rest.split(b"\n")
+        return list(map(bytes, whole))

@@ -1,0 +1,243 @@
+"""Calls that should be the same operation and are not: which ranks, which operations, which lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+from ddpquiz.events.collective import Collective
+from ddpquiz.events.event import ANYBODY, POINT_TO_POINT, ROOTED, Hung, Operation
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+
+_Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
+
+LIMIT = 100  # mismatches that are reported
+NEAR = 64  # collectives of a group within which a swapped pair is looked for
+EQUAL_SHAPES = (
+    "all_reduce",
+    "all_gather",
+    "reduce",
+    "broadcast",
+    "gather",
+)  # how operators begin that need equal shapes
+
+Kind = Literal["missing", "operator", "reduce", "root", "dtype", "shape", "order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What some ranks do: the operator, its line, what is special about it in words, and what they do `then`."""
+
+    ranks: tuple[int, ...]
+    op: str
+    file: str = ""
+    line: int = 0
+    detail: str = ""
+    then: Side | None = None
+
+    def __str__(self) -> str:
+        """Return it in words: `rank 2: broadcast with root 0 (train.py:12)`."""
+        return f"{format_ranks(self.ranks)}: {self.action()}"
+
+    def action(self) -> str:
+        place = f"({format_place(self.file, self.line)})" if self.line else ""
+        text = " ".join(part for part in (self.op, self.detail, place) if part)
+        return f"{text}, then {self.then.action()}" if self.then else text
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An operation, the `index`-th of its group from 0, for which the calls of the ranks do not match."""
+
+    kind: Kind
+    group: str
+    members: tuple[int, ...]
+    index: int
+    sides: tuple[Side, ...]
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        where = "" if self.group in ("", "0") else f" (group {self.group})"
+        what = _SENTENCES[self.kind] if len(self.sides) > 1 else "Ranks wait for each other"
+        return f"{what}{where}: {'; '.join(map(str, self.sides))}."
+
+
+_SENTENCES: dict[Kind, str] = {
+    "missing": "Some ranks wait in an operation that others never call",
+    "operator": "Ranks call different operations",
+    "reduce": "Ranks reduce with different operators",
+    "root": "Ranks name different roots",
+    "dtype": "Ranks pass tensors of different dtypes",
+    "shape": "Ranks pass tensors of different shapes",
+    "order": "Ranks call the same operations in a different order",
+}
+
+
+def _lengths(operation: Operation) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes without dimensions of one element: a scalar may meet a tensor of one element."""
+    return tuple(tuple(length for length in shape if length != 1) for shape in operation.shapes)
+
+
+def _of(operation: Operation) -> str:
+    return f"of {format_shapes(operation.shapes)} {operation.dtype}"
+
+
+# In what calls of the same operation must agree, and how it is written
+_ASPECTS: tuple[_Aspect, ...] = (
+    ("operator", lambda call: call.op, lambda _: ""),
+    ("reduce", lambda call: call.reduce, lambda call: call.reduce),
+    ("root", lambda call: call.peer if call.op in ROOTED else None, lambda call: f"with root {call.peer}"),
+    ("dtype", lambda call: call.dtype, lambda call: f"of {call.dtype}"),
+    ("shape", lambda call: _lengths(call) if call.op.startswith(EQUAL_SHAPES) else None, _of),
+)
+_PAIR_ASPECTS: tuple[_Aspect, ...] = (
+    ("dtype", lambda call: call.dtype, _of),
+    ("shape", lambda call: sum(map(prod, call.shapes)), _of),
+)
+
+
+@dataclass
+class Mismatches:
+    """Finds mismatches, one collective after the other; `text` returns a line of a file, or an empty text."""
+
+    text: Callable[[str, int], str]
+    _found: dict[tuple[str, tuple[int, ...], int], Mismatch] = field(default_factory=dict)
+    _collectives: dict[tuple[str, tuple[int, ...], int], Collective] = field(default_factory=dict)  # of those found
+    _swaps: list[tuple[Collective, Collective]] = field(default_factory=list)
+    _unlike: dict[tuple[str, tuple[int, ...]], deque[Collective]] = field(default_factory=dict)
+    _agreed: set[tuple[str, tuple[int, ...], str, int]] = field(default_factory=set)
+
+    def compare(self, collective: Collective, rank: int) -> None:
+        """Compare the calls of a collective that a rank has just entered."""
+        calls, key = iter(collective.calls.values()), _key(collective)
+        operation = next(calls).operation
+        if not collective.complete and collective.calls[rank].operation == operation and key not in self._found:
+            return
+        if all(call.operation == operation for call in calls):
+            if collective.complete:
+                self._agreed.add((collective.group, collective.members, operation.file, operation.line))
+            return
+        mismatch = _first_difference(collective)
+        if mismatch is not None and (key in self._found or len(self._found) < LIMIT):
+            self._found[key], self._collectives[key] = mismatch, collective
+        if collective.complete and operation.op not in POINT_TO_POINT:
+            self._look_for_swap(collective)
+
+    def _look_for_swap(self, collective: Collective) -> None:
+        unlike = self._unlike.setdefault((collective.group, collective.members), deque(maxlen=NEAR))
+        for other in unlike:
+            if self._are_swapped(other, collective) and len(self._swaps) < LIMIT:
+                self._swaps.append((other, collective))
+                return
+        unlike.append(collective)
+
+    def _are_swapped(self, first: Collective, second: Collective) -> bool:
+        """Return True if two ranks call the same two operations, one rank in this and one in the other order."""
+        pairs = {(call.operation, second.calls[rank].operation) for rank, call in first.calls.items()}
+        return any(
+            self._are_same(one, its_second) and self._are_same(its_first, two) and not self._are_same(one, its_first)
+            for one, two in pairs
+            for its_first, its_second in pairs
+        )
+
+    def _are_same(self, one: Operation, other: Operation) -> bool:
+        """Return True if two calls ask for the same in the same line, or in lines that read the same."""
+        if one == other:
+            return True
+        if one._replace(file=other.file, line=other.line) != other:
+            return False
+        return bool(read := self.text(one.file, one.line).strip()) and read == self.text(other.file, other.line).strip()
+
+    def found(self, unfinished: Iterable[Collective], exits: dict[int, int], hung: Hung | None) -> list[Mismatch]:
+        """Return the mismatches found so far, and those of unfinished collectives; each text once."""
+        swaps = [swap for swap in self._swaps if not self._is_choice(*swap)]
+        explained = {_key(each) for swap in swaps for each in swap}
+        found = [_swapped(*swap) for swap in swaps]
+        found += [mismatch for key, mismatch in self._found.items() if key not in explained]
+        known = explained | {*self._found}
+        for collective in unfinished:
+            if len(found) >= LIMIT:
+                break
+            if _key(collective) not in known and (mismatch := missing(collective, exits, hung)):
+                found.append(mismatch)
+        return list({str(mismatch): mismatch for mismatch in reversed(found)}.values())[::-1]
+
+    def unlike(self) -> list[tuple[Mismatch, Collective]]:
+        """Return the collectives whose calls do not match; of two in swapped order, each as one of its own kind."""
+        choices = {_key(each) for swap in self._swaps if self._is_choice(*swap) for each in swap}
+        swapped = {_key(each): _swapped(*swap) for swap in self._swaps for each in swap}
+        return [
+            (swapped.get(key, mismatch), self._collectives[key])
+            for key, mismatch in self._found.items()
+            if key not in choices
+        ]
+
+    def _is_choice(self, *swap: Collective) -> bool:
+        """Return True if the ranks choose freely between two lines: then they have also met in one of them."""
+        return any(
+            (each.group, each.members, call.operation.file, call.operation.line) in self._agreed
+            for each in swap
+            for call in each.calls.values()
+        )
+
+
+def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) -> Mismatch | None:
+    """Return that some members never call an operation: they have exited with status 0, or the run hangs."""
+    positions = {each.rank: each for each in hung.ranks} if hung else {}
+    awaited = collective.awaited
+    if not awaited or any(exits.get(rank) != 0 and rank not in positions and rank != ANYBODY for rank in awaited):
+        return None
+    if awaited == (ANYBODY,) and not (hung or exits):
+        return None
+    sides = _sides({rank: collective.calls[rank].operation for rank in collective.arrived}, lambda _: "")
+    for rank in awaited:
+        if rank == ANYBODY:
+            sides.append(Side((), "send", detail="that matches"))
+        elif exits.get(rank) == 0:
+            sides.append(Side((rank,), "", detail="finished"))
+        else:
+            position = positions[rank]
+            detail = "" if position.waits_in else "not communicating"
+            sides.append(Side((rank,), position.waits_in, position.file, position.line, detail))
+    sides.sort(key=lambda side: side.ranks or (ANYBODY,))
+    return Mismatch("missing", collective.group, collective.members, collective.index, tuple(_joined(sides)))
+
+
+def _key(collective: Collective) -> tuple[str, tuple[int, ...], int]:
+    return collective.group, collective.members, collective.index
+
+
+def _first_difference(collective: Collective) -> Mismatch | None:
+    """Return the first aspect in which the calls differ and must not."""
+    operations = {rank: collective.calls[rank].operation for rank in collective.arrived}
+    aspects = _PAIR_ASPECTS if collective.op == "send" else _ASPECTS
+    for kind, aspect, detail in aspects:
+        if len({aspect(operation) for operation in operations.values()}) > 1:
+            sides = tuple(_sides(operations, detail))
+            return Mismatch(kind, collective.group, collective.members, collective.index, sides)
+    return None
+
+
+def _sides(operations: dict[int, Operation], detail: Callable[[Operation], str]) -> list[Side]:
+    return _joined(
+        Side((rank,), operation.op, operation.file, operation.line, detail(operation))
+        for rank, operation in sorted(operations.items())
+    )
+
+
+def _joined(sides: Iterable[Side]) -> list[Side]:
+    """Put ranks that do the same on one side."""
+    ranks: dict[Side, tuple[int, ...]] = {}
+    for side in sides:
+        alike = Side((), side.op, side.file, side.line, side.detail, side.then)
+        ranks[alike] = ranks.get(alike, ()) + side.ranks
+    return [Side(these, side.op, side.file, side.line, side.detail, side.then) for side, these in ranks.items()]
+
+
+def _swapped(first: Collective, second: Collective) -> Mismatch:
+    sides = [(rank, first.calls[rank].operation, second.calls[rank].operation) for rank in first.members]
+    joined = _joined(Side((rank,), a.op, a.file, a.line, "", Side((), b.op, b.file, b.line)) for rank, a, b in sides)
+    return Mismatch("order", first.group, first.members, first.index, tuple(joined))

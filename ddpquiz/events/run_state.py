@@ -1,0 +1,306 @@
+"""A line of output as it is stored: the start of a very long one."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ddpquiz.events import event as events
+from ddpquiz.events.collective import GroupCalls
+from ddpquiz.events.event import FORM, JOIN, Output
+from ddpquiz.events.formatting import source_line
+from ddpquiz.events.timeline import Timeline
+
+# A line of output as it is stored: the start of a very long one.
+
+LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
+
+
+def bounded(line: Output) -> Output:
+    """Return a line as it is stored: of a very long one its start, and how much was left out."""
+    more = len(line.text) - LONGEST_LINE
+    if more <= 0:
+        return line
+    end = f" ... and {more:,} more characters"
+    value = line.value if line.value is None else line.value[: LONGEST_LINE - len(line.label or "")] + end
+    return replace(line, text=line.text[:LONGEST_LINE] + end, value=value)
+
+
+# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`.
+
+_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
+# A counter stands near the beginning, or the whole line is a dictionary
+_BEGINS = re.compile(
+    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
+)
+_PAIR = re.compile(
+    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
+    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
+    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# Of torch's C++ code: only for the log of a rank
+TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
+LONGEST_READ = 500  # characters of a line that are read
+# Words that are no part of the name of a number: of ranks, and prepositions
+_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def values_in(line: Output) -> dict[str, str]:
+    """Return the values by their labels; nothing for a line that has none."""
+    if line.stream == "stdout" and (progress := read_progress(line.text)):
+        return progress
+    return {} if line.label is None else {line.label: line.value or ""}
+
+
+def read_progress(text: str) -> dict[str, str]:
+    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
+
+    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
+    """
+    if not _BEGINS.match(text := text[:LONGEST_READ]):
+        return {}
+    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
+    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
+        return {}
+    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
+
+
+# What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
+
+ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
+LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
+LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
+NOTES = 200
+
+
+@dataclass
+class RunState:
+    """Rows of labelled values with a column for each rank, claims, and where each rank is."""
+
+    began: events.Began | None = None
+    rows: dict[str, dict[int, list[str]]] = field(default_factory=dict)  # label -> rank -> its values, oldest first
+    printed_at: dict[str, dict[int, float]] = field(default_factory=dict)  # when the last of those values came
+    lines: list[events.Output] = field(default_factory=list)  # those without a label
+    log: dict[int, deque[events.Output]] = field(default_factory=dict)  # rank -> all its lines
+    claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> True if it held
+    waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
+    background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
+    raised: dict[int, events.Raised] = field(default_factory=dict)
+    exited: dict[int, events.Exited] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)  # ranks whose script has come to its end, before they exit
+    brought: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
+    got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
+    joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
+    groups: GroupCalls = field(default_factory=GroupCalls)
+    timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
+    last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
+    pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
+    started_at: dict[int, float] = field(default_factory=dict)  # rank -> when it was started for the first time
+    restart: int = 0  # how often the ranks were restarted
+    notes: list[str] = field(default_factory=list)
+    time: float = 0.0  # of the last event
+    hung: events.Hung | None = None
+    end: events.End | None = None
+    only_broken_claims: bool = False  # of the asserts of a script that is not a demo, show only those that fail
+
+    def add(self, event: events.Event) -> None:
+        self.timeline.add(event)
+        self.time = max(self.time, events.when(event))
+        if isinstance(event, events.RankEvent):
+            self.last_event_at[event.rank] = event.time
+        if handler := self._handlers.get(type(event)):
+            handler(self, event)
+
+    def _begin(self, event: events.Began) -> None:
+        self.began = event
+
+    def _hang(self, event: events.Hung) -> None:
+        self.hung = event
+
+    def _finish(self, event: events.End) -> None:
+        self.end = event
+
+    def _issue(self, event: events.Issued) -> None:
+        rank, number, operation = event.rank, event.number, event.operation
+        self.waits.setdefault(rank, {})[number] = operation.op
+        if operation.in_background and not self._on_gpu:
+            self.background.add((rank, number))
+        self.brought[rank] = event
+        self.places[rank] = operation.file, operation.line
+        self.got.pop(rank, None)
+
+    def _set_result(self, event: events.Result) -> None:
+        brought = self.brought.get(event.rank)
+        if brought and brought.number == event.number:
+            self.got[event.rank] = event.after
+
+    def _end_operation(self, event: events.Ended) -> None:
+        self.waits.setdefault(event.rank, {}).pop(event.number, None)
+        self.background.discard((event.rank, event.number))
+
+    def _wait(self, event: events.Waiting) -> None:
+        self.background.discard((event.rank, event.number))
+
+    def _start(self, event: events.Started) -> None:
+        """Forget how a rank ended before, and what it claimed: it starts again."""
+        self.pids[event.rank] = event.pid
+        self.started_at.setdefault(event.rank, event.time)
+        self.restart = max(self.restart, event.restart)
+        self._clear_waits(event.rank)
+        self.groups.restart(event.rank)
+        self.joined.discard(event.rank)
+        self.finished.discard(event.rank)
+        for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
+            known.pop(event.rank, None)  # type: ignore[attr-defined]
+
+    def _join(self, event: events.Joining) -> None:
+        self.places[event.rank] = self.script, event.line
+        waits = self.waits.setdefault(event.rank, {})
+        if event.done:
+            waits.pop(0, None)
+            self.joined.add(event.rank)
+        else:
+            waits[0] = JOIN
+
+    def _form(self, event: events.Forming) -> None:
+        self.places[event.rank] = event.file, event.line
+        self.waits.setdefault(event.rank, {}).pop(0, None)
+        if not event.done:
+            self.waits[event.rank][0] = FORM
+        self.groups.add(event, self.ranks)
+
+    def _claim(self, event: events.Claimed) -> None:
+        self.places[event.rank] = self.script, event.line
+        ranks = self.claims.setdefault(event.line, {})
+        ranks[event.rank] = ranks.get(event.rank, True) and event.held
+
+    def _raise(self, event: events.Raised) -> None:
+        self.raised[event.rank] = event
+
+    def _locate(self, event: events.Alive) -> None:
+        self.places[event.rank] = event.file, event.line
+
+    def _mark(self, event: events.Marked) -> None:
+        if event.what == "finished":
+            self.finished.add(event.rank)
+
+    def _exit(self, event: events.Exited) -> None:
+        self.exited[event.rank] = event
+        self._clear_waits(event.rank)
+
+    def _clear_waits(self, rank: int) -> None:
+        self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
+
+    def _add_note(self, event: events.Note) -> None:
+        if event.text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
+            self.notes.append(event.text)
+
+    def _add_line(self, event: events.Output) -> None:
+        line = bounded(event)
+        self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
+        found = values_in(line)
+        if not found and not TORCH_WARNING.match(line.text):
+            self.lines.append(line)
+            del self.lines[:-LINES]
+        for label, value in found.items():
+            values = self.rows.setdefault(label, {}).setdefault(line.rank, [])
+            values.append(value)
+            del values[:-LINES]
+            self.printed_at.setdefault(label, {})[line.rank] = line.time
+        while len(self.rows) > LABELS:
+            oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
+            del self.rows[oldest], self.printed_at[oldest]
+
+    # what each type of event calls; a type that is not named here changes nothing
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        events.Began: _begin,
+        events.Started: _start,
+        events.Alive: _locate,
+        events.Output: _add_line,
+        events.Issued: _issue,
+        events.Ended: _end_operation,
+        events.Waiting: _wait,
+        events.Result: _set_result,
+        events.Joining: _join,
+        events.Forming: _form,
+        events.Claimed: _claim,
+        events.Raised: _raise,
+        events.Marked: _mark,
+        events.Note: _add_note,
+        events.Exited: _exit,
+        events.Hung: _hang,
+        events.End: _finish,
+    }
+
+    def copy(self) -> RunState:
+        """Return a copy that later events do not change."""
+        copied: RunState = pickle.loads(pickle.dumps(self))  # noqa: S301  # our own; ten times faster than copy.deepcopy
+        return copied
+
+    def changed(self, label: str, rank: int, since: float) -> bool:
+        """Return True if a rank has printed another value of a label after `since`."""
+        values = self.rows[label].get(rank, [])
+        return self.printed_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
+
+    @property
+    def _on_gpu(self) -> bool:
+        """True if a GPU runs the operations: then no event says when the script begins to wait for one."""
+        return self.began is not None and self.began.device == "cuda"
+
+    @property
+    def script(self) -> str:
+        return self.began.script if self.began else ""
+
+    @property
+    def ranks(self) -> int:
+        return self.began.ranks if self.began else 0
+
+    @property
+    def all_ranks(self) -> tuple[int, ...]:
+        return tuple(range(self.ranks))
+
+    def in_script(self, rank: int) -> int | None:
+        """Return the line of the script where a rank was last seen; None if that was in another file."""
+        file, line = self.places.get(rank, ("", 0))
+        same = file == self.script or (Path(file).is_absolute() and file.endswith(f"/{Path(self.script).name}"))
+        return line if same and line else None
+
+    def verdicts(self) -> list[ClaimVerdict]:
+        """Return each claim with its verdict and the ranks on which it was proven or broken."""
+        found: list[ClaimVerdict] = []
+        for claim in self.began.claims if self.began else ():
+            held = self.claims.get(claim.line, {})
+            broken = sorted(rank for rank, good in held.items() if not good)
+            if broken:
+                found.append((claim, "broken", broken))
+            elif held:
+                found.append((claim, "proven", sorted(held)))
+            else:
+                found.append((claim, "not reached", []))
+        return found
+
+    def waits_in(self, rank: int) -> str:
+        """Return the communication that a rank is in, or an empty text."""
+        waits = self.waits.get(rank)
+        return waits[min(waits)] if waits else ""
+
+    def blocked_in(self, rank: int) -> str:
+        """Return the communication that blocks a rank, or an empty text."""
+        waits = self.waits.get(rank, {})
+        return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
+
+    def doing(self, rank: int) -> str:
+        """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
+        if rank in self.exited:
+            return "stopped" if self.exited[rank].stopped else "failed" if self.exited[rank].status else "done"
+        op = self.blocked_in(rank) or "computing"
+        return "joining" if op == JOIN else op  # short enough for a column

@@ -1,0 +1,411 @@
+"""Rules of advice on what a training script forgot, each of which speaks only where it is certain."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ddpquiz.events.costs import Cost, DelayCosts, Place, Stretch
+from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds, plural
+from ddpquiz.events.timeline import RankTime, Timeline
+
+# Rules of advice on what a training script forgot, each of which speaks only where it is certain.
+
+STEPS = 2  # of an optimizer, after which gradients must have been synchronised
+DRAWS = 3  # steps that must draw equal random numbers on all ranks
+SUMS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # by which a script may do so itself
+
+
+def never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
+    found = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None and rank.all_steps >= STEPS]
+    if not found or any(rank.passes for rank in timeline.gradients.values()):
+        return
+    at = {rank.wrapped_at for rank in found}
+    by_hand = (
+        cost for (_, line, op), cost in timeline.costs.lines.items()
+        if op.startswith(SUMS) and line not in at and cost.bytes > 8 * cost.calls
+    )  # fmt: skip
+    if not any(by_hand):
+        place = f"{format_place(script, found[0].wrapped_at)}: " if found[0].wrapped_at else ""
+        yield (
+            f"{place}the optimizer made {plural(found[0].all_steps, 'step')}, but DDP never all-reduced a gradient: "
+            "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
+        )
+
+
+def same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DistributedSampler gives the same order again, because nobody told it the epoch."""
+    worst = max(timeline.gradients.values(), key=lambda rank: rank.same_order, default=None)
+    if worst is not None and worst.same_order:
+        place = f"{format_place(script, worst.same_order_at)}: " if worst.same_order_at else ""
+        yield (
+            f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
+            "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
+        )
+
+
+def sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
+    """A model of several layers is sharded by a single call, so all of its parameters are gathered at once."""
+    found = [rank for rank in timeline.gradients.values() if rank.sharded_at is not None]
+    if found and all(rank.sharded == 1 for rank in found) and any(rank.all_steps for rank in found):
+        place = f"{format_place(script, found[0].sharded_at)}: " if found[0].sharded_at else ""
+        yield (
+            f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
+            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or "
+            "give FSDP an auto_wrap_policy."
+        )
+
+
+def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
+    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
+    brought = [tuple(rank.brought) for rank in timeline.gradients.values()]
+    if len(brought) == world > 1 and len({*brought}) == 1 and len({*brought[0]}) >= DRAWS:
+        yield (
+            f"All {world} ranks computed the same gradients in each of the first {len(brought[0])} backward passes, so "
+            "they do the work of one: they read the same batches. Use a DistributedSampler, or let the seed that "
+            "chooses the data depend on the rank."
+        )
+
+
+def read_in_each_step(timeline: Timeline) -> Iterator[str]:
+    """A line of the training loop reads a tensor in each step: on a GPU the CPU waits there for the GPU."""
+    for text in sorted({rank.reads for rank in timeline.gradients.values() if rank.reads}):
+        _, device, how, place = [*text.split(" ", 3), "", "", ""][:4]
+        if device == "gpu":
+            yield (
+                f"{place}: {how} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
+                "and queues nothing for the next step meanwhile. Read such values once every few steps."
+            )
+        else:
+            yield (
+                f"{place}: {how} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the CPU "
+                "would wait there in each step until the GPU is done. There, read such values once every few steps."
+            )
+
+
+def equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
+    """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
+    if any(equal_gradients(timeline, world)):
+        return  # it has the same cause
+    ranks = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None]
+    draws = {tuple(rank.draws) for rank in ranks}
+    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= DRAWS:
+        yield (
+            f"All {world} ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, "
+            "noise, random batches. Once the model is built, call torch.manual_seed(seed + rank)."
+        )
+
+
+# The line of code that made the other ranks of a run wait the longest, if one stands out.
+
+SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost
+ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
+IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
+LEAST, ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
+OFTEN_LATE = 5  # times
+
+
+@dataclass(frozen=True, slots=True)
+class CostliestLine:
+    """A line, and the seconds for which it made the other ranks wait.
+
+    `rank` is the one that was there longer than the others; None if several were in turn. `before` is the call that
+    follows where the line itself was not seen; then `line` is that of the call. `share` is of the others' time.
+    """
+
+    file: str
+    line: int
+    rank: int | None
+    seconds: float
+    share: float
+    before: str = ""
+
+    def __str__(self) -> str:
+        place = format_place(self.file, self.line) if self.line else self.before
+        what = f"The computing before {place}" if self.before else place
+        if self.before and self.line:
+            what += f" ({self.before})"
+        cost = f"{format_seconds(self.seconds)} in all, {self.share:.0%} of their time"
+        if self.rank is None:
+            return f"{what} cost the ranks most: in turn, they waited for each other there, {cost}."
+        return (
+            f"{what} cost the other ranks most: they waited for {format_ranks([self.rank])}, which spent longer there "
+            f"than they did, {cost}."
+        )
+
+
+def find_costliest_line(timeline: Timeline, now: float) -> CostliestLine | None:
+    """Return the line that cost the other ranks most; None if no line stands out, or the run failed."""
+    lifetimes = {rank: totals.lifetime for rank, totals in timeline.totals(now).items()}
+    costs = _by_line(timeline.delays)
+    if timeline.failed or not costs:
+        return None
+    line, by_rank = max(costs.items(), key=lambda item: sum(cost for cost, _ in item[1].values()))
+    whole = sum(cost for cost, _ in by_rank.values())
+    rank, (most, times) = max(by_rank.items(), key=lambda item: item[1][0])
+    (file, number), before = line
+    others = sum(lifetimes.values()) - lifetimes.get(rank, 0.0)
+    if most >= ONE_RANK * whole:
+        least = LEAST if times >= OFTEN_LATE else ONCE
+        if others and most >= max(least, SHARE_OF_LINE * others):
+            return CostliestLine(file, number, rank, most, most / others, before)
+    elif whole >= max(LEAST, IN_TURN * sum(lifetimes.values())):
+        return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
+    return None
+
+
+_Line = tuple[Place, str]  # and the call that follows, if the line was not seen
+
+
+def _by_line(delays: DelayCosts) -> dict[_Line, dict[int, tuple[float, int]]]:
+    """Return the seconds and times for which each rank made others wait at each line."""
+    found: defaultdict[_Line, dict[int, tuple[float, int]]] = defaultdict(dict)
+    ranks = {stretch.rank for stretch in delays.visited}
+    for stretch, cost in delays.seconds.items():
+        for line, share in _lines(delays, stretch, ranks).items():
+            before, times = found[line].get(stretch.rank, (0.0, 0))
+            found[line][stretch.rank] = before + cost * share, times + delays.times[stretch]
+    return found
+
+
+def _lines(delays: DelayCosts, stretch: Stretch, ranks: set[int]) -> dict[_Line, float]:
+    """Return the lines at which a rank spent longer in a stretch than the others did, with their shares."""
+    mine = delays.visited[stretch]
+    theirs = [delays.visited[other] for rank in ranks if (other := stretch._replace(rank=rank)) in delays.visited]
+    theirs = [each for each in theirs if each is not mine]
+    longer: dict[Place, float] = {}
+    for place, seconds in mine.lines.items():
+        usual = sum(each.lines.get(place, 0.0) / each.visits for each in theirs) / len(theirs) if theirs else 0.0
+        longer[place] = max(0.0, seconds / mine.visits - usual)
+    whole = sum(longer.values())
+    if not whole:
+        file, line, op = stretch.before
+        return {((file, line), op): 1.0}
+    return {(place, ""): seconds / whole for place, seconds in longer.items() if seconds}
+
+
+# What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches and advice.
+
+LINES = 10  # lines of the script that a summary lists
+SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
+BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
+OFTEN = 20  # calls of a rank that make a loop
+WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
+MOSTLY = 0.3  # of the ranks' time that small calls must cost
+MEETINGS = 10  # collectives from which on a rank can be called late
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """What an operator in a line of the script has cost: calls, bytes and seconds of all `ranks` together."""
+
+    file: str
+    line: int
+    op: str
+    ranks: int
+    calls: int
+    bytes: int
+    seconds: float
+    waiting: float
+    is_ddp: bool  # the buckets that DDP reduces beside the backward pass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTraffic:
+    """Bytes that the members of a group have sent if the usual algorithms were used."""
+
+    group: str
+    members: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """The most bytes that the process of a rank held, and its tensors on GPUs (0 without a GPU)."""
+
+    rank: int
+    process: int
+    gpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The cost of a whole run."""
+
+    costliest: CostliestLine | None
+    ranks: tuple[RankTime, ...]
+    lines: tuple[LineCost, ...]  # the costliest first
+    other_lines: int
+    groups: tuple[GroupTraffic, ...]
+    memory: tuple[PeakMemory, ...]  # of the ranks that reached their end
+    mismatches: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"event": "summary"} | asdict(self)
+
+
+def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
+    """Return what a run of a script has cost up to `now`."""
+    lines = sorted(
+        (
+            LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
+            for (file, line, op), cost in timeline.costs.lines.items()
+        ),
+        key=lambda cost: (-cost.seconds, -cost.bytes, cost.file, cost.line),
+    )
+    groups = tuple(
+        GroupTraffic(group, members, sent)
+        for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
+    )
+    memory = tuple(
+        PeakMemory(rank, *timeline.gradients[rank].memory)
+        for rank in timeline.ranks
+        if any(timeline.gradients[rank].memory)
+    )
+    return RunSummary(
+        costliest=find_costliest_line(timeline, now),
+        ranks=tuple(timeline.totals(now).values()),
+        lines=tuple(lines[:LINES]),
+        other_lines=len(lines[LINES:]),
+        groups=groups,
+        memory=memory,
+        mismatches=tuple(map(str, timeline.mismatches)),
+        advice=tuple(advice(timeline, now, script)),
+    )
+
+
+def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
+    """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run."""
+    lifetime = sum(totals.lifetime for totals in timeline.totals(now).values())
+    if timeline.failed or not lifetime:
+        return []
+    return [
+        *never_synchronised(timeline, script),
+        *same_order_each_epoch(timeline, script),
+        *sharded_as_a_whole(timeline, script),
+        *synchronised_inside_no_sync(timeline),
+        *synchronised_in_accumulation(timeline),
+        *equal_gradients(timeline, len(timeline.ranks)),
+        *equal_random_numbers(timeline, len(timeline.ranks)),
+        *one_rank_late(timeline, lifetime),
+        *many_small_reductions(timeline, lifetime),
+        *single_numbers(timeline, lifetime),
+        *small_all_reduces(timeline, lifetime),
+        *objects_in_a_loop(timeline, lifetime),
+        *barriers_in_a_loop(timeline, lifetime),
+        *read_in_each_step(timeline),
+    ]
+
+
+def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
+    """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
+    found = [rank for rank in timeline.gradients.values() if rank.inside]
+    if found:
+        worst = max(found, key=lambda rank: rank.inside)
+        yield (
+            f"{format_place(*worst.inside_place)}: "
+            f"{plural(worst.inside, 'backward pass', 'backward passes')} inside no_sync() all-reduced gradients "
+            f"nevertheless. DDP decides in the forward pass whether to synchronise: put it inside no_sync() too."
+        )
+
+
+def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
+    """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
+    found = [rank for rank in timeline.gradients.values() if rank.steps > 1 and rank.early >= rank.steps]
+    if found:
+        worst = max(found, key=lambda rank: rank.early)
+        passes = (worst.early + worst.steps) / worst.steps
+        yield (
+            f"{format_place(*worst.early_place)}: gradients were all-reduced in {passes:.3g} backward passes per "
+            f"optimizer step. All but the last pass of a step reduced {format_bytes(worst.early_bytes)} of gradients "
+            f"on each rank for nothing. Put all but the last forward and backward pass of a step inside no_sync(); the "
+            f"result is the same."
+        )
+
+
+def one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A rank arrives last most of the time, while the others wait: for a GPU, where no line can be charged with it."""
+    if timeline.delays.is_on:
+        return
+    ranks, met = len(timeline.ranks), timeline.costs.met
+    for rank, late in sorted(timeline.costs.late.items()):
+        usual = max(0.5, 1.5 / ranks)
+        if met >= MEETINGS and late.count >= usual * met and late.lost > WORTH * lifetime:
+            yield (
+                f"Rank {rank} arrived last at {late.count:,} of {met:,} collectives, and the other ranks waited for it "
+                f"for {_share(late.lost, lifetime)}. Find out what else it does, or give it less work: the slowest "
+                f"rank sets the pace."
+            )
+
+
+def many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """All-reduces of small tensors one after the other could be one all-reduce of a flat tensor."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        mean, rounds = cost.bytes / cost.calls, cost.rounds // len(cost.ranks)
+        if cost.in_a_row > cost.calls / 2 and mean <= SMALL:
+            joined = max(rounds, math.ceil(cost.bytes / len(cost.ranks) / BUCKET))
+            saved = cost.seconds * (1 - joined / calls)
+            yield (
+                f"{place}: each rank made {plural(calls, 'all_reduce')} one after the other, of {format_bytes(mean)} "
+                f"on average. Joined into flat tensors, as DDP joins gradients into buckets, they would be {joined:,} "
+                f"and save up to {_share(saved, lifetime)}."
+            )
+
+
+def single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A single number is all-reduced in every step, often only to be printed."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        if cost.bytes <= 8 * cost.calls and cost.in_a_row <= cost.calls / 2:
+            yield (
+                f"{place}: each rank all-reduced a single number {plural(calls, 'time')}, which cost "
+                f"{_share(cost.seconds, lifetime)}. If it is a loss to print, add it up on each rank and all-reduce "
+                f"the sum once every few steps."
+            )
+
+
+def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Most of the time goes into all-reduces of a small tensor, and not into waiting for a slower rank."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        mean = cost.bytes / cost.calls
+        busy = cost.seconds - cost.waiting > MOSTLY * lifetime
+        if 8 < mean <= SMALL and cost.in_a_row <= cost.calls / 2 and busy:
+            yield (
+                f"{place}: each rank all-reduced {format_bytes(mean)} {plural(calls, 'time')}, which cost "
+                f"{_share(cost.seconds, lifetime)}. Calls this small cost their latency, whatever they send: "
+                f"communicate more at once, and less often."
+            )
+
+
+def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Object collectives pickle, and send sizes before bytes; torch 2.15 gathers them with another operator."""
+    for op in ("all_gather", "all_gather_into_tensor", "broadcast", "gather", "scatter"):
+        for place, cost, calls in _loops(timeline, lifetime, op):
+            if cost.dtypes == {"int64", "uint8"}:
+                yield (
+                    f"{place}: each rank sent {plural(calls // 2, 'object')} through {op} as pickles, which cost "
+                    f"{_share(cost.seconds, lifetime)}. Send tensors instead, or all objects at once."
+                )
+
+
+def barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A barrier in every step makes all ranks wait for the slowest, although collectives synchronise ranks anyway."""
+    for place, cost, calls in _loops(timeline, lifetime, "barrier"):
+        yield (
+            f"{place}: {plural(calls, 'barrier')} on each rank cost {_share(cost.seconds, lifetime)}. Collectives "
+            f"synchronise ranks already: a barrier is needed only for what happens outside torch, such as files."
+        )
+
+
+def _loops(timeline: Timeline, lifetime: float, op: str) -> Iterator[tuple[str, Cost, int]]:
+    """Yield the lines where ranks call an operator often and at a price: place, cost, and calls of each rank."""
+    for (file, line, operator), cost in timeline.costs.lines.items():
+        calls = cost.calls // len(cost.ranks)
+        if operator == op and calls >= OFTEN and cost.seconds > WORTH * lifetime and not cost.is_ddp:
+            yield format_place(file, line), cost, calls
+
+
+def _share(seconds: float, lifetime: float) -> str:
+    return f"{format_seconds(seconds)} in all, {seconds / lifetime:.0%} of the ranks' time"

@@ -1,0 +1,74 @@
+"""The steps of a run that is over: one before each call of a rank, and one at the end."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from ddpquiz.events.event import ANYBODY, Event, Issued, Operation, when
+from ddpquiz.events.formatting import format_place, plural
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.timeline import Timeline
+
+PLACES = 16  # states of a long run that are saved
+
+
+def steps(events: Sequence[Event]) -> list[int]:
+    """Return the number of events before each step: a step comes before each call of a rank, and one at the end."""
+    return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
+
+
+def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
+    """Return the steps before the first call of each operation, and the last step."""
+    timeline, found = Timeline(), []
+    for number, event in enumerate(events):
+        before = timeline.count
+        timeline.add(event)
+        if timeline.count > before:
+            found.append(bisect_left(stops, number))
+    return [*found, len(stops) - 1]
+
+
+def time_before(events: Sequence[Event], stops: Sequence[int], at: int) -> float:
+    """Return the time of the previous step; what came after it is new at this one."""
+    return when(events[stops[at - 1] - 1]) if at else 0.0
+
+
+def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tuple[str, ...]:
+    """Return what happens in the next step: which rank calls what, where, and how many bytes."""
+    coming = events[stops[at]] if stops[at] < len(events) else None
+    if not isinstance(coming, Issued):
+        return ()
+    call = coming.operation
+    where = format_place(call.file, call.line) if call.line else ""
+    size = plural(call.bytes, "byte") if call.dtype else ""
+    parts = (f"next: rank {coming.rank} calls {call.op}{_towards(call)}", where, size)
+    return tuple(part for part in parts if part)
+
+
+def _towards(call: Operation) -> str:
+    """Return to or from which rank a message or a rooted collective goes, such as ` to rank 3`."""
+    if call.peer is None or call.peer == ANYBODY:
+        return ""
+    outwards = call.op == "send" or call.op.startswith(("reduce", "gather"))
+    return f" {'to' if outwards else 'from'} rank {call.peer}"
+
+
+class Tape:
+    """A run that can be wound to any event; some states are saved, so that going back is fast."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self.state, self._at = RunState(), 0
+        self._apart = max(1000, len(events) // PLACES)
+        self._saved = {0: RunState()}
+
+    def wind(self, to: int) -> RunState:
+        """Return the state after the first `to` events."""
+        if to < self._at:
+            self._at = max(place for place in self._saved if place <= to)
+            self.state = self._saved[self._at].copy()
+        for event in self.events[self._at : to]:
+            self.state.add(event)
+            self._at += 1
+            if self._at % self._apart == 0 and self._at not in self._saved:
+                self._saved[self._at] = self.state.copy()
+        return self.state

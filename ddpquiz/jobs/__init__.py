@@ -1,0 +1,1 @@
+"""What a job left behind: the files of recorded ranks, and the dumps of Flight Recorder."""

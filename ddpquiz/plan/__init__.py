@@ -1,0 +1,1 @@
+"""Memory, traffic and time of a training job, computed; and the page that shows them."""

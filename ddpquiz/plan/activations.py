@@ -1,0 +1,165 @@
+"""Bytes that the forward of a layer stores for its backward, after Korthikanti et al. 2022 (arXiv 2205.05198).
+
+The paper counts a GPT layer with dropout in 16 bits. Here each stored tensor is a term of its own, so that gated MLPs,
+grouped queries, latent attention and experts follow from the same rule; for GPT the sum is the paper's equation.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from ddpquiz.plan.layout import Recompute
+from ddpquiz.plan.model import Transformer, attention_flops, layer_matmul_flops
+
+# Bytes that the forward of a layer stores for its backward, after Korthikanti et al. 2022 (arXiv 2205.05198).
+
+NUMBER = 2  # bytes of an activation in bf16
+
+
+class Split(NamedTuple):
+    """Over how many ranks a layer is split, and whether its norms and dropout are too."""
+
+    tp: int = 1
+    sequence_parallel: bool = False
+
+
+@cache
+def split_numbers(model: Transformer, *, moe: bool) -> float:
+    """Return the numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
+
+    Queries, keys, values and what the output projection reads; what the MLP stores between its matrices: GeLU's input
+    and output, or with a gate the two inputs of SwiGLU and its output.
+    """
+    q, v = model.query_size, model.value_size
+    attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
+    inside = 3 if model.gated else 2
+    if not (moe and (experts := model.experts)):
+        return attention + inside * model.ffn
+    return attention + inside * experts.ffn * (experts.active + experts.shared)
+
+
+@cache
+def whole_bytes(model: Transformer, *, moe: bool) -> float:
+    """Return the bytes of a token that only sequence parallelism splits: 10 h in a GPT layer with dropout.
+
+    The inputs of both norms, of attention and of the MLP, a byte of each of the two dropout masks; the latent vectors
+    before and after their norms; tokens as they arrive at experts, and the outputs that their weights multiply.
+    """
+    h = model.hidden
+    count = 4 * NUMBER * h + (2 * h if model.dropout else 0)
+    if latent := model.latent:
+        count += 2 * NUMBER * (latent.query_rank + latent.key_rank)
+    if moe and (experts := model.experts):
+        count += 2 * NUMBER * h * experts.active
+    return count
+
+
+def score_bytes(model: Transformer, sequence: int) -> float:
+    """Return the bytes of a token's scores: softmax, and with dropout its mask and its output: 5 a s."""
+    return model.heads * sequence * (2 * NUMBER + 1 if model.dropout else NUMBER)
+
+
+@cache
+def token_bytes(model: Transformer, tp: int, *, moe: bool, sequence_parallel: bool) -> float:
+    """Return what a layer stores of one token, scores aside: (10 + 24 / t) h or 34 h / t for GPT (Table 2)."""
+    whole = whole_bytes(model, moe=moe) / (tp if sequence_parallel else 1)
+    return whole + NUMBER * split_numbers(model, moe=moe) / tp
+
+
+def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, scores: int) -> float:
+    """Return what a layer stores of a micro-batch on one rank, without recomputation.
+
+    `tokens` are those of the rank. `scores` is the length of a sequence whose scores attention stores, 0 with
+    FlashAttention, which stores the logarithm of each softmax's sum in fp32 instead.
+    """
+    stored = tokens * token_bytes(model, split.tp, moe=moe, sequence_parallel=split.sequence_parallel)
+    of_scores = score_bytes(model, scores) if scores else 4 * model.heads
+    return stored + tokens * of_scores / split.tp
+
+
+def input_bytes(model: Transformer, tokens: float, split: Split) -> float:
+    """Return what a layer stores with full recomputation, its input: 2 s b h (Table 2)."""
+    return NUMBER * tokens * model.hidden / (split.tp if split.sequence_parallel else 1)
+
+
+def stores_scores(recompute: Recompute, *, flash: bool) -> bool:
+    """Return True if attention's scores are stored."""
+    return recompute is Recompute.NONE and not flash
+
+
+def logit_bytes(model: Transformer, tokens: float, *, tp: int) -> float:
+    """Return the logits in fp32, split by tp, and the inputs of the last norm and the head (section 4.3)."""
+    return 4 * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
+
+
+# What a layer makes a GPU do in forward: FLOP, and the bytes that kernels move which no matrix product hides.
+
+MASK = 1  # bytes of a dropped number's mark
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWork:
+    """The forward of a layer for a micro-batch on one rank: FLOP and bytes, those of attention's scores apart."""
+
+    matrices: float
+    attention: float
+    moved: float
+    scores: float
+
+
+@cache
+def whole_moves(model: Transformer, *, moe: bool) -> float:
+    """Return the bytes that a token moves where only sequence parallelism splits it: 22 h in a GPT layer with dropout.
+
+    Two norms read and write h numbers. Two sums read two tensors and write one, with dropout also a mask. Latent
+    vectors have norms too. Tokens are copied for their experts, and their results are copied back.
+    """
+    h = model.hidden
+    count = 2 * 2 * NUMBER * h + 2 * 3 * NUMBER * h + (2 * MASK * h if model.dropout else 0)
+    if latent := model.latent:
+        count += 2 * NUMBER * (latent.query_rank + latent.key_rank)
+    if moe and (experts := model.experts):
+        count += 2 * 2 * NUMBER * h * experts.active
+    return count
+
+
+@cache
+def split_moves(model: Transformer, *, moe: bool) -> float:
+    """Return the bytes that a token moves where tensor parallelism splits it: 24 h in a GPT layer.
+
+    The activation function reads its input, with a gate two of them, and writes its output. Attention reads queries,
+    keys and values, and writes its result, whose heads are small enough that their products take as long as that.
+    """
+    q, v = model.query_size, model.value_size
+    attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
+    experts = model.experts if moe else None
+    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    return NUMBER * (attention + (3 if model.gated else 2) * inside)
+
+
+@cache
+def score_moves(model: Transformer, sequence: int) -> float:
+    """Return the bytes that a token's scores move without FlashAttention: 13 a s with dropout, 8 a s without.
+
+    Scores are written, softmax reads and writes them, dropout does so too and writes a mask, and values meet them.
+    """
+    return model.heads * sequence * (6 * NUMBER + MASK if model.dropout else 4 * NUMBER)
+
+
+def layer_work(
+    model: Transformer, tokens: float, split: Split, *, moe: bool, attended: tuple[int, bool, bool]
+) -> LayerWork:
+    """Return the work of a layer for `tokens` of a rank.
+
+    `attended` is the length of a sequence, whether FlashAttention keeps its scores on the chip, and whether only the
+    half of them that a causal mask leaves is computed.
+    """
+    sequence, flash, causal = attended
+    share = tokens / split.tp
+    whole = tokens * whole_moves(model, moe=moe) / (split.tp if split.sequence_parallel else 1)
+    return LayerWork(
+        matrices=share * layer_matmul_flops(model, moe=moe),
+        attention=share * attention_flops(model, sequence, causal=causal),
+        moved=whole + share * split_moves(model, moe=moe),
+        scores=0.0 if flash else share * score_moves(model, sequence),
+    )

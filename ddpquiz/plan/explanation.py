@@ -1,0 +1,325 @@
+"""The lines of memory: each with its formula, the numbers put in, and a source."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ddpquiz.plan.activations import LayerWork
+from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
+from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
+from ddpquiz.plan.plan import DAY, Plan
+from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
+from ddpquiz.plan.traffic import Traffic, rounds
+
+# The lines of memory: each with its formula, the numbers put in, and a source.
+
+GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """How one line of a plan comes about. `filled` is arithmetic that gives `value` in `unit`."""
+
+    line: str
+    value: float
+    unit: str
+    formula: str
+    filled: str
+    source: str
+    concept: str
+    note: str = ""
+
+
+_STATES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer states"}
+
+
+def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
+    held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
+    layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
+    holds = "a shard" if layout.zero >= stage else "all of them"
+    shards = layout.sharded_over if layout.zero >= stage else 1
+    dense = sum(each.parameters for each in held)
+    routed = sum(each.routed for each in held)
+    filled = f"{dense} * {per_parameter} / {shards}"
+    if routed:
+        filled = f"({filled} + {routed} * {per_parameter} / {max(shards // layout.ep, 1)})"
+    return PlanLine(
+        line,
+        value,
+        "GiB",
+        f"parameters of the rank x {per_parameter} bytes / ranks that shard them",
+        f"{filled} / 2**30",
+        "arXiv 1910.02054, figure 1",
+        "zero-stages",
+        f"States: {plan.job.sizes.states}. ZeRO shards {_STATES[line]} from stage {stage} on; with stage {layout.zero},"
+        f" each rank holds {holds}.",
+    )
+
+
+def weights(plan: Plan) -> PlanLine:
+    """Explain the bytes of weights."""
+    return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
+
+
+def gradients(plan: Plan) -> PlanLine:
+    """Explain the bytes of gradients."""
+    return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
+
+
+def optimizer(plan: Plan) -> PlanLine:
+    """Explain the bytes of optimizer state."""
+    return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
+
+
+def activations(plan: Plan) -> PlanLine:
+    """Explain the bytes of activations."""
+    job, number = plan.job, plan.memory.stage
+    held = rank_stages(job.model, job.layout, number)
+    stored = sum(stage_activations(job.model, job.layout, each, job.sizes)[0] for each in held) / len(held)
+    again = max(stage_activations(job.model, job.layout, each, job.sizes)[1] for each in held)
+    count = in_flight(job.layout, job.micro_batches, number)
+    working = f" + {again:.6g}" if again else ""
+    return PlanLine(
+        "activations",
+        plan.memory.activations / GIB,
+        "GiB",
+        "micro-batches in flight x bytes that the stage stores of each" + (" + one layer again" if again else ""),
+        f"({count:.6g} * {stored:.6g}{working}) / 2**30",
+        "arXiv 2205.05198, table 2",
+        "activation-checkpointing",
+        f"{sum(each.layers for each in held) / len(held):g} layers, {rank_tokens(job.layout, job.sizes.sequence):,.0f}"
+        f" tokens of a micro-batch on the rank, recompute {job.layout.recompute}.",
+    )
+
+
+def logits(plan: Plan) -> PlanLine:
+    """Explain the bytes of logits."""
+    job = plan.job
+    tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
+    return PlanLine(
+        "logits",
+        plan.memory.logits / GIB,
+        "GiB",
+        "tokens x (4 x vocabulary / tp + 4 x hidden)",
+        f"{tokens:g} * (4 * {job.model.vocabulary} / {job.layout.tp} + 4 * {job.model.hidden}) / 2**30",
+        "arXiv 2205.05198, section 4.3",
+        "activation-checkpointing",
+        "Only the last stage has logits. They are in fp32.",
+    )
+
+
+def buffers(plan: Plan) -> PlanLine:
+    """Explain the bytes of communication buffers."""
+    return PlanLine(
+        "buffers",
+        plan.memory.buffers / GIB,
+        "GiB",
+        "two gathered layers and a gradient (ZeRO-3) + two tensors between stages + two neighbours' keys and values",
+        f"{plan.memory.buffers:.8g} / 2**30",
+        "torch.distributed.fsdp.fully_shard",
+        "fsdp-mechanics",
+    )
+
+
+# The line of computing: FLOP, bytes and launches of the slowest stage, with the numbers put in.
+
+FORMULA = (
+    "micro-batches x (layers x (forward + backward) + output head) of the slowest stage; forward: the longer of FLOP /"
+    " (peak x efficiency) + bytes / (memory bandwidth x reached) and the launch of its kernels; backward: 2 x FLOP,"
+    " 1.5 x bytes, 2 x launch, and what recomputation repeats"
+)
+
+
+def compute(plan: Plan) -> PlanLine:
+    """Explain the seconds of computing."""
+    job, machine, hardware = plan.job, plan.machine, plan.hardware
+    where = (job.model, job.layout, job.sizes, machine, plan.slowest)
+    head, logits = head_seconds(*where)
+    parts = [f"{count:g} * ({_layer(plan, work)})" for count, work in stage_layers(*where)]
+    if head:
+        parts.append(f"3 * {head:.6g} + 2 * {logits:.6g}")
+    note = (
+        f"Peak {machine.peak / 1e12:g} TFLOP/s in {machine.precision}, efficiency {machine.efficiency:g}; memory"
+        f" {hardware.memory_bandwidth / 1e9:g} GB/s, of which kernels reach {hardware.memory_reached:.0%}; launching a"
+        f" layer's forward takes {hardware.launch * 1e3:g} ms. Bytes are those of norms, dropout, sums, activation"
+        f" functions and attention; matrix products hide theirs."
+    )
+    filled = f"{job.micro_batches} * ({' + '.join(parts)})"
+    source = "arXiv 2205.05198, appendix A, for FLOP; constants fitted to published runs"
+    return PlanLine("compute", plan.time.compute, "s", FORMULA, filled, source, "scaling-efficiency", note)
+
+
+def _layer(plan: Plan, work: LayerWork) -> str:
+    """Return the seconds of a layer's forward and backward for a micro-batch, as arithmetic."""
+    machine, launch = plan.machine, plan.hardware.launch
+    speed = plan.hardware.memory_speed
+    matrices = f"{work.matrices:.6g} / {machine.peak * machine.efficiency:.6g}"
+    attention = f"{work.attention:.6g} / {machine.attention_peak * machine.efficiency:.6g}"
+    moved = f"{work.moved + work.scores:.6g} / {speed:.6g}"
+    forward = f"max({matrices} + {attention} + {moved}, {launch:g})"
+    backward = f"max(2 * ({matrices} + {attention}) + {BACKWARD_MOVES:g} * {moved}, 2 * {launch:g})"
+    match plan.job.layout.recompute:
+        case Recompute.FULL:
+            return f"2 * {forward} + {backward}"
+        case Recompute.SELECTIVE if work.scores:
+            return f"{forward} + {backward} + {attention} + {work.scores:.6g} / {speed:.6g}"
+    return f"{forward} + {backward}"
+
+
+# Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it.
+
+AXES = ("tp", "cp", "ep", "pp", "dp")
+
+
+def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
+    """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
+    if line in AXES:
+        return _axis(plan, line)
+    if line == "days":
+        return _days(plan, tokens)
+    return _LINES[line](plan)
+
+
+def lines() -> list[str]:
+    """Return the names of all lines that can be explained."""
+    return [*_LINES, "days", *AXES]
+
+
+def _bubble(plan: Plan) -> PlanLine:
+    layout = plan.job.layout
+    forward, backward, weights = usual_stage(plan.job, plan.machine) if layout.pp > 1 else (0.0, 0.0, 0.0)
+    p, v = layout.pp, layout.chunks
+    formula, filled = {
+        PipelineSchedule.INTERLEAVED: ("(p - 1)(F + B) / v", f"({p} - 1) * ({forward:.6g} + {backward:.6g}) / {v}"),
+        PipelineSchedule.ZERO_BUBBLE: (
+            "(p - 1)(F + B - 2W)",
+            f"({p} - 1) * ({forward:.6g} + {backward:.6g} - 2 * {weights:.6g})",
+        ),
+        PipelineSchedule.DUALPIPE: (
+            "(p / 2 - 1)(F + 2B - 3W)",
+            f"({p} / 2 - 1) * ({forward:.6g} + 2 * {backward:.6g} - 3 * {weights:.6g})",
+        ),
+    }.get(layout.schedule, ("(p - 1)(F + B)", f"({p} - 1) * ({forward:.6g} + {backward:.6g})"))
+    source = {
+        PipelineSchedule.ZERO_BUBBLE: "arXiv 2401.10241, section 2.3",
+        PipelineSchedule.DUALPIPE: "arXiv 2412.19437, table 2",
+    }.get(layout.schedule, "arXiv 2104.04473, section 2.2")
+    note = "F, B and W are a stage's seconds for a micro-batch, communication of its layers included."
+    return PlanLine("bubble", plan.time.bubble, "s", formula, filled, source, "pipeline-bubble", note)
+
+
+def _update(plan: Plan) -> PlanLine:
+    moved = optimizer_bytes(plan.job, 0)
+    return PlanLine(
+        "update",
+        plan.time.optimizer,
+        "s",
+        "bytes that Adam reads and writes / (memory bandwidth x reached)",
+        f"{moved:.6g} / ({plan.hardware.memory_bandwidth:.6g} * {plan.hardware.memory_reached:g})",
+        "arXiv 1910.02054, section 3.1",
+        "zero-stages",
+        "State is read and written, gradients are read, weights are written.",
+    )
+
+
+def _tokens(plan: Plan) -> PlanLine:
+    job = plan.job
+    return PlanLine(
+        "tokens",
+        plan.tokens_per_second,
+        "tokens/s/GPU",
+        "batch x sequence / step / GPUs",
+        f"{job.sizes.batch} * {job.sizes.sequence} / {plan.time.total:.6g} / {job.layout.gpus}",
+        "arXiv 2204.02311, appendix B",
+        "scaling-efficiency",
+    )
+
+
+def _utilization(plan: Plan, line: str, flops: float, what: str) -> PlanLine:
+    note = "Model FLOP: matrices, output head and " + (
+        "the half of attention that a causal mask leaves." if plan.machine.causal else "all of attention."
+    )
+    return PlanLine(
+        line,
+        100 * getattr(plan, line),
+        "%",
+        f"{what} of a token x tokens/s/GPU / peak",
+        f"100 * {flops:.6g} * {plan.tokens_per_second:.6g} / {plan.machine.peak:.6g}",
+        "arXiv 2205.05198, appendix A",
+        "scaling-efficiency",
+        note,
+    )
+
+
+def _mfu(plan: Plan) -> PlanLine:
+    return _utilization(plan, "mfu", plan.model_flops, "model FLOP")
+
+
+def _hfu(plan: Plan) -> PlanLine:
+    again = "" if plan.job.layout.recompute is Recompute.NONE else " with those of recomputation"
+    return _utilization(plan, "hfu", plan.hardware_flops, f"FLOP{again}")
+
+
+def _days(plan: Plan, tokens: float) -> PlanLine:
+    rate = plan.tokens_per_second * plan.job.layout.gpus
+    return PlanLine(
+        "days",
+        plan.days(tokens),
+        f"days for {tokens / 1e12:g} T tokens",
+        "tokens / (tokens/s/GPU x GPUs) / 86,400",
+        f"{tokens:g} / {rate:.6g} / {DAY:g}",
+        "arXiv 2104.04473, section 5.1",
+        "scaling-efficiency",
+        "No failures, restarts or checkpoints.",
+    )
+
+
+_CONCEPTS = {
+    "tp": ("tensor-parallel", "arXiv 1909.08053, section 3, and 2205.05198, section 4.2.2"),
+    "cp": ("context-parallel", "arXiv 2310.01889, section 3"),
+    "ep": ("expert-parallel", "arXiv 2006.16668, section 2"),
+    "pp": ("pipeline-schedules", "arXiv 2104.04473, section 2.2"),
+    "dp": ("comm-cost-model", "arXiv 1910.02054, section 7"),
+}
+
+
+def _axis(plan: Plan, axis: str) -> PlanLine:
+    """Explain the traffic of an axis: the seconds that it would take if nothing hid it."""
+    parts = [part for part in plan.traffic if part.axis == axis]
+    concept, source = _CONCEPTS[axis]
+    filled = " + ".join(_transfer(plan, part) for part in parts) or "0"
+    value = eval(filled, {"__builtins__": {}})  # noqa: S307  # arithmetic that was written here from numbers
+    exposed = getattr(plan.time, axis)
+    return PlanLine(
+        axis,
+        value,
+        "s on the wire",
+        "for each operator: calls x rounds x (hops x alpha) + bytes sent / bandwidth",
+        filled,
+        source,
+        concept,
+        f"alpha: the latency of one hop. Computing hides all but {exposed:.4g} s."
+        if parts
+        else f"{axis} is 1: nothing is sent.",
+    )
+
+
+def _transfer(plan: Plan, part: Traffic) -> str:
+    way = group_path(plan.machine, plan.job.layout, part)
+    latency = f"{part.calls} * {rounds(part.op, way.ranks):.6g} * {way.round_latency:.6g}"
+    return f"{latency} + {part.sent:.6g} / {way.bytes_per_second:.6g}"
+
+
+_LINES: dict[str, Callable[[Plan], PlanLine]] = {
+    "weights": weights,
+    "gradients": gradients,
+    "optimizer": optimizer,
+    "activations": activations,
+    "logits": logits,
+    "buffers": buffers,
+    "compute": compute,
+    "bubble": _bubble,
+    "update": _update,
+    "tokens": _tokens,
+    "mfu": _mfu,
+    "hfu": _hfu,
+}

@@ -1,0 +1,317 @@
+"""How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from math import gcd
+
+from ddpquiz.errors import UserError
+from ddpquiz.plan.model import (
+    Transformer,
+    embedding_parameters,
+    expert_matrices,
+    head_parameters,
+    layer_parameters,
+    moe_shared_parameters,
+    small_parameters,
+)
+
+# How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do.
+
+SPARE_LAYERS = 3  # layers that the first and last stage may hold less: embedding, head and an extra prediction module
+
+
+class Recompute(StrEnum):
+    """What is computed again in backward instead of stored."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class PipelineSchedule(StrEnum):
+    """In which order a pipeline's stages do their work."""
+
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    INTERLEAVED = "interleaved"
+    ZERO_BUBBLE = "zb-h1"
+    DUALPIPE = "dualpipe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The size of each axis, and how each works.
+
+    Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3
+    being FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0
+    for all.
+    `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
+    pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    zero: int = 1
+    shard: int = 0
+    micro_batch: int = 1
+    chunks: int = 1
+    schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
+    recompute: Recompute = Recompute.SELECTIVE
+    sequence_parallel: bool = True
+    overlap: bool = True
+    tp_overlap: bool = False
+
+    @property
+    def gpus(self) -> int:
+        return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def replicas(self) -> int:
+        """The ranks that hold the same part of the model, before ZeRO."""
+        return self.dp * self.cp
+
+    @property
+    def sharded_over(self) -> int:
+        return self.shard or self.replicas
+
+    def __str__(self) -> str:
+        axes = [f"{axis} {size}" for axis in ("tp", "cp", "pp", "dp", "ep") if (size := getattr(self, axis)) > 1]
+        more = f", {self.schedule}" if self.pp > 1 else ""
+        chunks = f" x {self.chunks} chunks" if self.pp > 1 and self.chunks > 1 else ""
+        shard = f" over {self.shard}" if self.shard else ""
+        return (
+            f"{' '.join(axes) or '1 GPU'}, ZeRO-{self.zero}{shard}{more}{chunks},"
+            f" micro-batch {self.micro_batch}, recompute {self.recompute}"
+        )
+
+
+def micro_batches(layout: Layout, batch: int) -> int:
+    """Return how many micro-batches a rank does in a step."""
+    return batch // (layout.dp * layout.micro_batch)
+
+
+def spare_layers(layers: int, parts: int) -> int:
+    """Return how many layers the first and last of equal parts hold less than the others."""
+    return -layers % parts
+
+
+def refusal(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> str:
+    """Return why a layout cannot run, in a sentence with the nearest size that would do, or an empty text."""
+    return next(_refusals(model, layout, gpus, batch, sequence), "")
+
+
+def check(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> None:
+    """Raise UserError with the refusal of a layout that cannot run."""
+    if found := refusal(model, layout, gpus=gpus, batch=batch, sequence=sequence):
+        raise UserError(found)
+
+
+def _refusals(model: Transformer, layout: Layout, gpus: int, batch: int, sequence: int) -> Iterator[str]:
+    yield from _wrong_splits(model, layout, gpus, sequence)  # first: a number of GPUs does not help against these
+    yield from _wrong_sizes(layout, gpus)
+    yield from _wrong_batch(layout, batch)
+    yield from _wrong_schedule(layout, batch)
+
+
+def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
+    if layout.gpus != gpus:
+        inner = layout.tp * layout.pp * layout.cp
+        fits = f"dp={gpus // inner}" if gpus % inner == 0 else f"{max(gpus // inner, 1) * inner} GPUs"
+        product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
+        yield f"{product} GPUs, but there are {gpus:,}; {fits} would do."
+    if layout.replicas % layout.sharded_over:
+        near = nearest(layout.shard, lambda size: layout.replicas % size == 0)
+        yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
+
+
+def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) -> Iterator[str]:
+    """Yield what a model's sizes do not allow; a size of tp or pp that would do fits the number of GPUs, too."""
+    tp, room = layout.tp, gpus // (layout.cp * layout.pp)
+    if model.heads % tp:
+        fits = nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
+        yield f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
+    if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
+        fits = nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
+        yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
+    if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
+        stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
+        fits = nearest(layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks))
+        chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
+        yield (
+            f"pp={layout.pp}{chunks} does not divide the {model.layers} layers, even with {SPARE_LAYERS} fewer on the"
+            f" first and last stage together; pp={fits} would do."
+        )
+    if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
+        yield f"A sequence of {sequence:,} tokens is not divisible by cp x tp = {layout.cp * tp}."
+    if layout.ep > 1 and model.experts is None:
+        yield f"{model.name} has no experts; ep=1 would do."
+    elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
+        count = model.experts.count
+        fits = nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
+        yield f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do."
+
+
+def _wrong_batch(layout: Layout, batch: int) -> Iterator[str]:
+    share = layout.dp * layout.micro_batch
+    if batch % share or batch < share:
+        fits = max(round(batch / share), 1) * share
+        yield (
+            f"A batch of {batch:,} sequences is not divisible by dp x micro-batch = {layout.dp} x"
+            f" {layout.micro_batch}; a batch of {fits:,} would do."
+        )
+
+
+def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
+    m, p = micro_batches(layout, batch), layout.pp
+    if layout.chunks > 1 and layout.schedule is not PipelineSchedule.INTERLEAVED:
+        yield f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage."
+    if p == 1:
+        return
+    if layout.schedule is PipelineSchedule.INTERLEAVED and layout.chunks == 1:
+        yield "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do."
+    if layout.schedule is PipelineSchedule.INTERLEAVED and m % p:
+        yield f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}."
+    if layout.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):
+        yield f"DualPipe needs an even pp and an even number of micro-batches, at least {2 * p}; there are {m}."
+
+
+def splits_layers(layers: int, parts: int) -> bool:
+    """Return True if layers can be split so: the first and last part may hold a little less than the others."""
+    short = spare_layers(layers, parts)
+    return parts <= layers + SPARE_LAYERS and short <= SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
+
+
+def nearest(wanted: int, fits: Callable[[int], bool]) -> int:
+    """Return the size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
+    return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))
+
+
+# What one stage of a pipeline holds: its layers, and the parameters that are on each of its ranks.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One rank's part of the model.
+
+    `parameters` are those that all ranks of dp x cp have alike, `routed` those of experts, which only dp x cp / ep
+    ranks have alike. `head` and `embedding` say whether the stage has them.
+    """
+
+    number: int
+    dense_layers: int
+    moe_layers: int
+    embedding: bool
+    head: bool
+    parameters: int
+    routed: int
+
+    @property
+    def layers(self) -> int:
+        return self.dense_layers + self.moe_layers
+
+
+@cache
+def split_layer(model: Transformer, tp: int, *, moe: bool) -> int:
+    """Return the parameters of a layer on one rank, routed experts aside: matrices / tp, and all norms and biases."""
+    small = small_parameters(model)
+    if not moe or model.experts is None:
+        return (layer_parameters(model) - small) // tp + small
+    router = model.hidden * model.experts.count
+    return (moe_shared_parameters(model) - small - router) // tp + small + router
+
+
+def layers_of(layers: int, stages: int, number: int) -> tuple[int, int]:
+    """Return the first and the last layer + 1 of a stage; the outer stages may hold a little less than the others."""
+    short = spare_layers(layers, stages)
+    each, before = (layers + short) // stages, min(short, 1)
+    return max(each * number - before, 0), min(each * (number + 1) - before, layers)
+
+
+@cache
+def stage(model: Transformer, tp: int, pp: int, ep: int, number: int) -> Stage:
+    """Return what a stage of a pipeline holds; the chunks of an interleaved schedule add up to the same."""
+    start, end = layers_of(model.layers, pp, number)
+    first_moe = model.layers - model.moe_layers
+    dense = max(min(end, first_moe) - start, 0)
+    moe = end - start - dense
+    has_embedding, has_head = number == 0, number == pp - 1
+    total = dense * split_layer(model, tp, moe=False) + moe * split_layer(model, tp, moe=True)
+    total += embedding_parameters(model) // tp if has_embedding else 0
+    if has_head:
+        total += model.hidden * (2 if model.norm_biases else 1)
+        total += 0 if model.tied and has_embedding else head_parameters(model) // tp
+    routed = moe * (model.experts.count // ep) * expert_matrices(model) // tp if model.experts else 0
+    return Stage(
+        number=number,
+        dense_layers=dense,
+        moe_layers=moe,
+        embedding=has_embedding,
+        head=has_head,
+        parameters=total,
+        routed=routed,
+    )
+
+
+@cache
+def _rank_stages(model: Transformer, sizes: tuple[int, int, int], number: int, *, both_ways: bool) -> tuple[Stage, ...]:
+    tp, pp, ep = sizes
+    own = stage(model, tp, pp, ep, number)
+    return (own, stage(model, tp, pp, ep, pp - 1 - number)) if both_ways else (own,)
+
+
+def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage, ...]:
+    """Return the stages on a rank: DualPipe runs the pipeline in both directions, so each rank has two."""
+    both = layout.schedule is PipelineSchedule.DUALPIPE and layout.pp > 1
+    return _rank_stages(model, (layout.tp, layout.pp, layout.ep), number, both_ways=both)
+
+
+@cache
+def outer_stages(pp: int) -> tuple[int, ...]:
+    """Return the stages that can be the fullest or the slowest: the first two and the last."""
+    return tuple(sorted({0, min(1, pp - 1), pp - 1}))
+
+
+# Closed forms of pipeline schedules: how long a stage idles, and how many micro-batches it stores.
+
+
+def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:
+    """Return the seconds of a step in which a stage is idle.
+
+    GPipe and 1F1B: (p-1)(F+B); interleaved: that / v (arXiv 2104.04473, section 2.2). ZB-H1: (p-1)(F+B-2W) (arXiv
+    2401.10241, section 2.3). DualPipe: (p/2-1)(F&B+B-3W) with F&B = F+B (arXiv 2412.19437, table 2).
+    """
+    p = layout.pp
+    match layout.schedule:
+        case PipelineSchedule.INTERLEAVED:
+            return (p - 1) * (forward + backward) / layout.chunks
+        case PipelineSchedule.ZERO_BUBBLE:
+            return (p - 1) * (forward + backward - 2 * weights)
+        case PipelineSchedule.DUALPIPE if p > 1:
+            return (p / 2 - 1) * (forward + 2 * backward - 3 * weights)
+    return (p - 1) * (forward + backward)
+
+
+def in_flight(layout: Layout, micro_batches: int, number: int) -> float:
+    """Return the most micro-batches whose activations a stage stores at once.
+
+    GPipe: all m. 1F1B: p minus the stage's number; ZB-H1: at most p. Interleaved: of chunks of 1/v (arXiv 2205.05198,
+    section 4.2.3, for the first stage). DualPipe: p + 1, over both directions (arXiv 2412.19437, table 2).
+    """
+    p, m, v = layout.pp, micro_batches, layout.chunks
+    match layout.schedule:
+        case _ if p == 1:
+            return 1
+        case PipelineSchedule.GPIPE:
+            return m
+        case PipelineSchedule.INTERLEAVED:
+            return min(m * v, 2 * (p - number - 1) + (v - 1) * p + 1) / v
+        case PipelineSchedule.ZERO_BUBBLE:
+            return min(m, p)
+        case PipelineSchedule.DUALPIPE:
+            return p + 1
+    return min(m, p - number)

@@ -1,0 +1,193 @@
+"""Bytes on the fullest rank: weights, gradients, optimizer state, activations, logits and communication buffers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from ddpquiz.plan.activations import NUMBER, Split, input_bytes, layer_bytes, logit_bytes, stores_scores
+from ddpquiz.plan.layout import (
+    Layout,
+    Recompute,
+    Stage,
+    in_flight,
+    micro_batches,
+    outer_stages,
+    rank_stages,
+    split_layer,
+)
+from ddpquiz.plan.model import Transformer, expert_matrices
+
+Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
+
+HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
+
+
+class States(StrEnum):
+    """A convention of bytes per parameter."""
+
+    MEGATRON = "megatron"
+    ZERO = "zero"
+    FP32 = "fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes per parameter of weights, gradients and optimizer state."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimizer
+
+
+STATE_BYTES = {
+    States.MEGATRON: StateBytes(2, 4, 12),  # bf16 weights, fp32 gradients, fp32 copy and Adam: 18, or 6 + 12 / d
+    States.ZERO: StateBytes(2, 2, 12),  # 16-bit gradients: 16 bytes (arXiv 1910.02054, section 3.1)
+    States.FP32: StateBytes(4, 4, 8),  # fp32 weights and gradients, and Adam: what PyTorch does, FSDP2 too
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """Bytes on one rank by what they hold; `stage` is its place in the pipeline."""
+
+    stage: int
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+    buffers: float
+
+    @property
+    def states(self) -> float:
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def total(self) -> float:
+        return self.states + self.activations + self.logits + self.buffers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What decides memory beside model and layout: sequences per step, tokens of each, and the conventions."""
+
+    batch: int
+    sequence: int
+    states: States = States.MEGATRON
+    flash: bool = True
+
+
+def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> tuple[float, float, float]:
+    """Return the bytes of weights, gradients and optimizer state on one rank (arXiv 1910.02054, figure 1).
+
+    ZeRO-1 shards the optimizer state over `shards` ranks, ZeRO-2 also gradients, ZeRO-3 also weights.
+    """
+    return (
+        parameters * each.weights / (shards if zero >= 3 else 1),
+        parameters * each.gradients / (shards if zero >= 2 else 1),
+        parameters * each.optimizer / (shards if zero >= 1 else 1),
+    )
+
+
+def stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, float, float]:
+    """Return the bytes of a stage's weights, gradients and optimizer state on one rank."""
+    each, shards = STATE_BYTES[states], layout.sharded_over
+    dense = zero_bytes(held.parameters, shards, layout.zero, each)
+    if not held.routed:
+        return dense
+    routed = zero_bytes(held.routed, max(shards // layout.ep, 1), layout.zero, each)
+    return dense[0] + routed[0], dense[1] + routed[1], dense[2] + routed[2]
+
+
+def rank_tokens(layout: Layout, sequence: int) -> float:
+    """Return the tokens of a micro-batch on one rank: context parallelism splits each sequence."""
+    return layout.micro_batch * sequence / layout.cp
+
+
+def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Sizes) -> tuple[float, float]:
+    """Return (bytes that a micro-batch stores in a stage, bytes of one layer that backward computes again)."""
+    tokens, split = rank_tokens(layout, sizes.sequence), Split(layout.tp, layout.sequence_parallel)
+    scores = sizes.sequence if stores_scores(layout.recompute, flash=sizes.flash) else 0
+    layer = partial(layer_bytes, model, tokens, split, scores=scores)
+    masks = input_bytes(model, tokens, split) / NUMBER if model.dropout and held.embedding else 0.0
+    if layout.recompute is Recompute.FULL:
+        stored = held.layers * input_bytes(model, tokens, split)
+        return stored + masks, layer(moe=held.moe_layers > 0) if held.layers else 0.0
+    dense = held.dense_layers * layer(moe=False) if held.dense_layers else 0.0
+    return dense + (held.moe_layers * layer(moe=True) if held.moe_layers else 0.0) + masks, 0.0
+
+
+def buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
+    """Return the buffers of communication on one rank.
+
+    ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one. Pipeline: an
+    activation received and one sent. Context: the keys and values of a neighbour, twice.
+    """
+    tokens = rank_tokens(layout, sizes.sequence)
+    buffers = 0.0
+    if layout.zero >= 3 and layout.sharded_over > 1:
+        moe = model.moe_layers > 0
+        layer = split_layer(model, layout.tp, moe=moe)
+        if moe and model.experts:
+            layer += model.experts.count // layout.ep * expert_matrices(model) // layout.tp
+        buffers += layer * (2 * 2 + STATE_BYTES[sizes.states].gradients)
+    if layout.pp > 1:
+        buffers += 2 * 2 * tokens * model.hidden / layout.tp
+    if layout.cp > 1:
+        buffers += 2 * 2 * tokens * key_value_numbers(model) / layout.tp
+    return buffers
+
+
+def key_value_numbers(model: Transformer) -> int:
+    """Return the numbers of a token's keys and values, or of the latent vector from which both follow."""
+    if latent := model.latent:
+        return latent.key_rank + latent.rotary
+    return 2 * model.kv_heads * model.head_size
+
+
+def peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
+    """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them."""
+    held = rank_stages(model, layout, number)
+    stored = again = 0.0
+    for each in held:
+        one, working = stage_activations(model, layout, each, sizes)
+        stored, again = stored + one / len(held), max(again, working)
+    count = in_flight(layout, micro_batches(layout, sizes.batch), number)
+    head = any(each.head for each in held)
+    logits = logit_bytes(model, rank_tokens(layout, sizes.sequence), tp=layout.tp) if head else 0.0
+    return count * stored + again, logits
+
+
+def stage_memory(
+    model: Transformer, layout: Layout, sizes: Sizes, number: int, peaks: Peaks | None = None
+) -> RankMemory:
+    """Return the memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
+    weights = gradients = optimizer = 0.0
+    for each in rank_stages(model, layout, number):
+        states = stage_states(layout, each, sizes.states)
+        weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
+    activations, logits = peaks[number] if peaks else peak_activations(model, layout, sizes, number)
+    return RankMemory(
+        stage=number,
+        weights=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        activations=activations,
+        logits=logits,
+        buffers=buffer_bytes(model, layout, sizes),
+    )
+
+
+def outer_peaks(model: Transformer, layout: Layout, sizes: Sizes) -> Peaks:
+    """Return activations and logits of the stages that can be the fullest."""
+    return {number: peak_activations(model, layout, sizes, number) for number in outer_stages(layout.pp)}
+
+
+def fullest(model: Transformer, layout: Layout, sizes: Sizes, peaks: Peaks | None = None) -> RankMemory:
+    """Return the memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
+    each = (stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
+    return max(each, key=lambda memory: memory.total)

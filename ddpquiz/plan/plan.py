@@ -1,0 +1,161 @@
+"""A plan: what a layout needs of memory, network and time, and what comes out of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ddpquiz.plan.layout import Recompute, check
+from ddpquiz.plan.memory import HEADROOM, RankMemory, fullest
+from ddpquiz.plan.model import Hardware, attention_flops, forward_flops, head_flops, training_flops
+from ddpquiz.plan.step_time import Accelerator, StepTime, group_path, seconds, slowest_stage, stage_works, step_time
+from ddpquiz.plan.traffic import Job, Traffic, step_traffic
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The prediction for a job on a machine. `traffic` is that of the fullest rank."""
+
+    job: Job
+    machine: Accelerator
+    memory: RankMemory
+    time: StepTime
+    traffic: tuple[Traffic, ...]
+
+    @property
+    def hardware(self) -> Hardware:
+        return self.machine.hardware
+
+    @property
+    def capacity(self) -> float:
+        """Bytes that a plan may fill."""
+        return HEADROOM * self.hardware.memory
+
+    @property
+    def fits(self) -> bool:
+        return self.memory.total <= self.capacity
+
+    @property
+    def step_tokens(self) -> int:
+        return self.job.sizes.batch * self.job.sizes.sequence
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens a second of one GPU."""
+        return self.step_tokens / self.time.total / self.job.layout.gpus
+
+    @property
+    def mfu(self) -> float:
+        return utilization(self.model_flops, self.tokens_per_second, self.machine.peak)
+
+    @property
+    def hfu(self) -> float:
+        return utilization(self.hardware_flops, self.tokens_per_second, self.machine.peak)
+
+    @property
+    def model_flops(self) -> float:
+        """Model FLOP of one token."""
+        return training_flops(self.job.model, self.job.sizes.sequence, causal=self.machine.causal)
+
+    @property
+    def hardware_flops(self) -> float:
+        """FLOP of one token with those that recomputation repeats."""
+        return self.model_flops + repeated_flops(self.job, causal=self.machine.causal)
+
+    def days(self, tokens: float) -> float:
+        """Return the days that a number of tokens takes."""
+        return tokens / (self.tokens_per_second * self.job.layout.gpus) / DAY
+
+    @property
+    def slowest(self) -> int:
+        """The stage with most to do."""
+        return slowest_stage(stage_works(self.job, self.machine))
+
+    @property
+    def limit(self) -> str:
+        """What takes most of a step after computing, by name."""
+        costs = {name: getattr(self.time, name) for name in ("tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")}
+        return max(costs, key=lambda name: costs[name])
+
+    def wire_seconds(self, part: Traffic) -> float:
+        """Return the seconds that a part of the traffic takes, if nothing hides it."""
+        return seconds(self.machine, self.job.layout, [part])
+
+    def in_machine(self, part: Traffic) -> bool:
+        """Return True if a part of the traffic stays inside a machine."""
+        return group_path(self.machine, self.job.layout, part).in_machine
+
+
+def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
+    """Return MFU, or HFU, from the FLOP per token and the tokens per second and GPU (arXiv 2204.02311, appendix B)."""
+    return flops * tokens_per_second / peak
+
+
+def repeated_flops(job: Job, *, causal: bool) -> float:
+    """Return the FLOP of a token that recomputation repeats.
+
+    Full: the forward of all layers. Selective: attention's scores and their product with the values, which
+    FlashAttention's own backward is not counted for (arXiv 2205.05198, appendix A).
+    """
+    model, sequence = job.model, job.sizes.sequence
+    match job.layout.recompute:
+        case Recompute.FULL:
+            return forward_flops(model, sequence, causal=causal) - head_flops(model)
+        case Recompute.SELECTIVE if not job.sizes.flash:
+            return model.layers * attention_flops(model, sequence, causal=causal)
+    return 0.0
+
+
+def make_plan(job: Job, machine: Accelerator, gpus: int) -> Plan:
+    """Predict a job; UserError if the layout cannot run, with the nearest that would."""
+    sizes, layout = job.sizes, job.layout
+    check(job.model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence)
+    return predict(job, machine)
+
+
+def predict(job: Job, machine: Accelerator) -> Plan:
+    """Predict a job whose layout is known to be possible."""
+    memory = fullest(job.model, job.layout, job.sizes)
+    traffic = tuple(step_traffic(job, memory.stage))
+    return Plan(job, machine, memory, step_time(job, machine), traffic)
+
+
+def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
+    """Return a plan as plain data; docs/plan.md explains the keys."""
+    from dataclasses import asdict
+
+    job, layout = plan.job, plan.job.layout
+    return {
+        "model": job.model.name,
+        "gpu": plan.hardware.name,
+        "gpus": layout.gpus,
+        "layout": {**asdict(layout), "shard": layout.sharded_over},
+        "batch": job.sizes.batch,
+        "sequence": job.sizes.sequence,
+        "micro_batches": job.micro_batches,
+        "conventions": {
+            "states": job.sizes.states,
+            "flash": job.sizes.flash,
+            "precision": plan.machine.precision,
+            "causal_flops": plan.machine.causal,
+            "efficiency": plan.machine.efficiency,
+        },
+        "fits": plan.fits,
+        "memory_bytes": {**asdict(plan.memory), "total": plan.memory.total, "gpu": plan.hardware.memory},
+        "step_seconds": {**asdict(plan.time), "total": plan.time.total},
+        "traffic": [
+            {
+                **asdict(part),
+                "sent": part.sent,
+                "seconds": plan.wire_seconds(part),
+                "in_machine": plan.in_machine(part),
+            }
+            for part in plan.traffic
+        ],
+        "tokens_per_second_per_gpu": plan.tokens_per_second,
+        "mfu": plan.mfu,
+        "hfu": plan.hfu,
+        "model_flops_per_token": plan.model_flops,
+        "days": plan.days(tokens),
+        "limit": plan.limit,
+    }

@@ -1,0 +1,163 @@
+"""Which layouts of a number of GPUs fit, best first, and why the others do not."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
+from ddpquiz.plan.memory import HEADROOM, STATE_BYTES, fullest, outer_peaks
+from ddpquiz.plan.model import Transformer, parameters
+from ddpquiz.plan.plan import Plan, predict
+from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
+from ddpquiz.plan.traffic import Job
+
+BEST = 6  # plans that a search returns
+MOST_GPUS = 4096  # of a search for the smallest number
+MICRO_BATCHES = (1, 2, 4, 8)
+CHUNKS = (2, 3, 4, 5, 6, 8)
+_SMALL = (1, 2, 4)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found: how many layouts it tried, the best plans, and why others were refused."""
+
+    tried: int = 0
+    fitting: int = 0
+    plans: list[Plan] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    smallest: tuple[float, Layout] | None = None  # bytes of the layout that needs least
+
+    def refuse(self, reason: str, layout: Layout, count: int, example: str) -> None:
+        self.refused[reason] += count
+        self.examples.setdefault(reason, example or str(layout))
+
+
+def divisors(number: int, most: int) -> list[int]:
+    """Return the divisors of a number up to a bound."""
+    return [size for size in range(1, min(number, most) + 1) if number % size == 0]
+
+
+def layouts(model: Transformer, gpus: int, machine: Accelerator, base: Layout, *, flash: bool) -> Iterator[Layout]:
+    """Yield a layout for each way to split the GPUs, with ZeRO-3; a search varies the stage of ZeRO itself.
+
+    Tensor and context parallelism stay within a machine, where their traffic belongs. `base` has what is not varied.
+    """
+    near = machine.hardware.near.ranks
+    kinds = [Recompute.NONE, Recompute.FULL] if flash else list(Recompute)  # FlashAttention stores no scores
+    for tp in divisors(gpus, near):
+        if model.heads % tp:
+            continue
+        for cp in divisors(gpus // tp, max(near // tp, 1)):
+            for pp in divisors(gpus // tp // cp, model.layers):
+                dp = gpus // tp // cp // pp
+                experts = divisors(dp * cp, model.experts.count) if model.experts else [1]
+                for ep in experts:
+                    if model.experts and model.experts.count % ep:
+                        continue
+                    axes = partial(replace, base, dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=3)
+                    for schedule, chunks in pipelines(model, pp):
+                        for recompute in kinds:
+                            for size in MICRO_BATCHES:
+                                yield axes(schedule=schedule, chunks=chunks, recompute=recompute, micro_batch=size)
+
+
+def pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]:
+    """Return the schedules, with their numbers of chunks, that a pipeline of this length could use."""
+    if pp == 1:
+        return [(PipelineSchedule.ONE_F_ONE_B, 1)]
+    chunked = [(PipelineSchedule.INTERLEAVED, chunks) for chunks in CHUNKS if splits_layers(model.layers, pp * chunks)]
+    return [(PipelineSchedule.ONE_F_ONE_B, 1), *chunked, (PipelineSchedule.ZERO_BUBBLE, 1)]
+
+
+def search(job: Job, machine: Accelerator, gpus: int) -> Found:
+    """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
+    found = Found()
+    best: list[tuple[float, int, int, Layout]] = []
+    model, sizes, limit = job.model, job.sizes, HEADROOM * machine.hardware.memory
+    for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
+        found.tried += 4
+        if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
+            found.refuse(reason_of(why), layout, 4, why)
+            continue
+        works: Works | None = None
+        peaks = outer_peaks(model, layout, sizes)
+        for zero in (3, 2, 1, 0):
+            tried = layout if zero == layout.zero else replace(layout, zero=zero)
+            need = fullest(model, tried, sizes, peaks).total
+            if found.smallest is None or need < found.smallest[0]:
+                found.smallest = need, tried
+            if need > limit:
+                found.refuse("does not fit", tried, zero + 1, "")  # nor do the lower stages, which shard less
+                break
+            found.fitting += 1
+            candidate = Job(model, tried, sizes)
+            works = works or stage_works(candidate, machine)
+            best.append((step_time(candidate, machine, works).total, zero, len(best), tried))
+    fastest: dict[tuple[int, ...], Layout] = {}
+    for *_, layout in sorted(best):
+        fastest.setdefault((layout.tp, layout.cp, layout.pp, layout.ep), layout)
+    found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:BEST]]
+    return found
+
+
+def reason_of(refused: str) -> str:
+    """Return the kind of a refusal, so that they can be counted."""
+    kinds = {
+        "heads": "tp does not divide the heads",
+        "layers": "pp does not divide the layers",
+        "batch of": "dp x micro-batch does not divide the batch",
+        "micro-batches": "the schedule needs another number of micro-batches",
+        "experts": "ep does not divide the experts",
+        "sequence": "cp x tp does not divide the sequence",
+    }
+    return next((kind for word, kind in kinds.items() if word in refused), "other sizes do not divide")
+
+
+def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, Found] | None:
+    """Return the smallest number of GPUs on which any layout fits, the number before it, and the search there.
+
+    Up to a machine these are 1, 2, 4, ..., beyond it whole machines.
+    """
+    near = machine.hardware.near.ranks
+    sizes = sorted({size for size in _SMALL if size < near} | set(range(near, most + 1, near)))
+    before = 0
+    for gpus in sizes:
+        if even_states(job, gpus) <= HEADROOM * machine.hardware.memory:
+            found = search(job, machine, gpus)
+            if found.plans:
+                return gpus, before, found
+        before = gpus
+    return None
+
+
+def even_states(job: Job, gpus: int) -> float:
+    """Return the bytes of states on each GPU if they were spread evenly: no layout needs less."""
+    return parameters(job.model) * STATE_BYTES[job.sizes.states].total / gpus
+
+
+def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
+    """Return a plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is no plan."""
+    found: list[Plan | tuple[int, str]] = []
+    layout, gpus = job.layout, first
+    inner = layout.tp * layout.pp * layout.cp
+    while gpus <= last:
+        if gpus % inner:
+            fits = max(gpus // inner, 1) * inner
+            found.append((gpus, f"{gpus:,} is no multiple of tp x cp x pp = {inner}; {fits:,} would do."))
+        else:
+            wider = replace(layout, dp=gpus // inner)
+            why = refusal(job.model, wider, gpus=gpus, batch=job.sizes.batch, sequence=job.sizes.sequence)
+            if why or not micro_batches(wider, job.sizes.batch):
+                found.append((gpus, why))
+            else:
+                found.append(predict(replace_layout(job, wider), machine))
+        gpus *= 2
+    return found
+
+
+def replace_layout(job: Job, layout: Layout) -> Job:
+    """Return the job on another layout."""
+    return Job(job.model, layout, job.sizes)

@@ -1,1 +1,0 @@
-"""Restarts of failed ranks: torchrun's agent with our worker."""

@@ -1,0 +1,147 @@
+"""The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys."""
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import uuid
+from datetime import timedelta
+from typing import NoReturn
+
+from torch.distributed import PrefixStore, TCPStore
+from torch.distributed.elastic.agent.server import WorkerSpec
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
+from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
+
+from ddpquiz.events.event import Exited
+from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
+from ddpquiz.ranks.inside import worker
+from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.messages import RunPlan
+from ddpquiz.ranks.store import host_store
+
+# The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys.
+
+HOST = "127.0.0.1"
+PATIENCE = timedelta(seconds=300)
+
+
+class LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in torch
+    """The rendezvous of a single node: no other node joins."""
+
+    use_agent_store = True
+
+    def __init__(self) -> None:
+        self.life = ""  # separates the keys of one life of the ranks from those of the next
+        self._store_process, self.port = host_store(close=open_files(besides=[]))
+        self._store = TCPStore(HOST, self.port, None, False, PATIENCE)
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Begin a life."""
+        self.life = uuid.uuid4().hex
+        return RendezvousInfo(PrefixStore(self.life, self._store), 0, 1, RendezvousStoreInfo(HOST, self.port))
+
+    def get_backend(self) -> str:
+        return "static"
+
+    def is_closed(self) -> bool:
+        return False
+
+    def set_closed(self) -> None:
+        pass
+
+    def num_nodes_waiting(self) -> int:
+        return 0
+
+    def get_run_id(self) -> str:
+        return "ddpquiz"
+
+    def shutdown(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """End the store."""
+        kill_group(self._store_process)
+
+
+# torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed.
+
+
+def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
+    """Be the agent of one run, and leave. The last pipes are its own, the others those of its ranks."""
+    out, err, _, _ = pipes[-1]
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.environ.clear()
+    os.environ.update(plan.environment, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # or a restart hangs (pytorch 135712)
+    os.chdir(plan.cwd)
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends ranks is no error
+    os._exit(lead(pipes, plan))
+
+
+def lead(pipes: list[list[int]], plan: RunPlan) -> int:
+    """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
+    agent, loopback = os.getpid(), "lo0" if sys.platform == "darwin" else "lo"
+    for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
+        os.environ.setdefault(variable, loopback)
+    with contextlib.closing(LocalRendezvous()) as rendezvous:
+        spec = WorkerSpec(
+            role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
+            entrypoint=lambda: shepherd(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
+        )  # fmt: skip
+        result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
+    return int(result is None or result.is_failed())
+
+
+class NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
+    """No files, and no threads that read them: each rank has its own pipes."""
+
+    root_log_dir = ""
+
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        """Return destinations that are nowhere, for each rank."""
+        for variables in envs.values():
+            variables["TORCHELASTIC_ERROR_FILE"] = ""
+        return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
+
+
+def shepherd(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
+    """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
+    die_with(agent)
+    faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
+    environment = dict(os.environ)
+    fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
+    others = open_files(besides=fds)  # the agent's store and its port, too
+    end = {signal.SIGTERM}  # how torchrun ends a rank, which the rank may handle
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)
+    for agents in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(agents, signal.SIG_DFL)
+
+    def work() -> NoReturn:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+        worker.run(rank, fds, plan, environment, life)
+
+    pid, ended = fork(work, close=others), False
+
+    def end_rank(*_: object) -> None:
+        nonlocal ended
+        ended = True
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end_rank)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
+    kill_group(pid)
+    os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
+    writer = EventWriter(fds[2], rank, plan.epoch)
+    writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
+    if status or ended:  # a process that returns is waited for until all have returned
+        os._exit(1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
