@@ -17,7 +17,9 @@ import io
 import json
 import locale
 import os
+import pkgutil
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -33,6 +35,14 @@ SAMPLE = str(Path(__file__).with_name("sample_program.py"))
 _EARLY = ("PYTHON", "LANG", "LC_", "LD_", "GLIBC", "MALLOC")
 _START = subprocess.Popen._execute_child
 _LARGEST = 1 << 20  # bytes of a request
+# The entry itself, other entries, and what imports torch or belongs in ranks
+NOT_YET = re.compile(r"ddpquiz\.(__main__|record|bench|ranks\.inside.*|ranks\.elastic_agent)")
+    "ddpquiz.__main__",
+    "ddpquiz.record",
+    "ddpquiz.bench.",
+    "ddpquiz.ranks.inside",
+    "ddpquiz.ranks.elastic_agent",
+)
 
 
 # In the worker
@@ -294,19 +304,20 @@ def prepare(program):
     if program == "sample":
         sys.argv = [SAMPLE]
         import sample_program  # noqa: F401  # puts its content and its actions in the place of the real ones
+    import ddpquiz
     from ddpquiz.cli import app
 
     for name in app._COMMANDS:
         app._load(name)
-    importlib.import_module("ddpquiz.cli.home")
-    for name in ("quiz", "study", "explain", "home", "path", "lab", "proof"):
-        importlib.import_module(f"ddpquiz.terminal.sittings.{name}")
+    for module in pkgutil.walk_packages(ddpquiz.__path__, "ddpquiz."):
+        if not NOT_YET.fullmatch(module.name):
+            importlib.import_module(module.name)
     if program == "ddpquiz":
         import torch.distributed  # noqa: F401
 
         import ddpquiz.ranks.inside.kernels
         import ddpquiz.ranks.inside.worker
-        import ddpquiz.ranks.server  # noqa: F401
+        import ddpquiz.ranks.server
     gc.collect()
     gc.freeze()
     return app
