@@ -37,12 +37,6 @@ _START = subprocess.Popen._execute_child
 _LARGEST = 1 << 20  # bytes of a request
 # The entry itself, other entries, and what imports torch or belongs in ranks
 NOT_YET = re.compile(r"ddpquiz\.(__main__|record|bench|ranks\.inside.*|ranks\.elastic_agent)")
-    "ddpquiz.__main__",
-    "ddpquiz.record",
-    "ddpquiz.bench.",
-    "ddpquiz.ranks.inside",
-    "ddpquiz.ranks.elastic_agent",
-)
 
 
 # In the worker

@@ -64,7 +64,7 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/training_marks.py",
     "ranks/inside/store_patch.py",
     "ranks/inside/operations.py",
-    "ranks/inside/joining.py",
+    "ranks/inside/process_groups.py",
     "ranks/inside/torch_private.py",
 }
 

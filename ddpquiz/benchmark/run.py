@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
-from ddpquiz.ranks import device
+from ddpquiz.ranks import device, inside
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
-SCRIPT = Path(__file__).parent / "inside" / "collective_bench.py"
+SCRIPT = Path(inside.__file__).with_name("collective_bench.py")
 
 
 @dataclass(slots=True)

@@ -84,10 +84,10 @@ class Recording:
 
     def _watch(self) -> None:
         """Record from now on. These modules import torch, which the script has imported now."""
-        from ddpquiz.ranks.inside import direct_calls, joining, recorder, training_marks
+        from ddpquiz.ranks.inside import direct_calls, process_groups, recorder, training_marks
 
         def joined() -> None:
-            group = joining.default_group()
+            group = process_groups.default_group()
             if group is None:
                 return
             rank, ranks, backend = group
@@ -99,9 +99,9 @@ class Recording:
         recording = recorder.create(writer, values=self.values)
         if recording and not self.values:
             direct_calls.install(recording)
-        joining.watch(writer, script, recording.members.clear if recording else lambda: None, joined)
+        process_groups.watch_joining(writer, script, recording.members.clear if recording else lambda: None, joined)
         training_marks.watch(writer, script)
-        if joining.default_group():
+        if process_groups.default_group():
             joined()
 
     def _exit(self) -> None:

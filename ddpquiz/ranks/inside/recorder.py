@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import device_mesh
 
-from ddpquiz.events.event import Forming, Marked, Operation
-from ddpquiz.ranks.inside import source_location
+from ddpquiz.events.event import Marked, Operation
+from ddpquiz.ranks.inside import process_groups, source_location
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.kernels import Kernels, registered
 from ddpquiz.ranks.inside.operations import (
@@ -88,37 +87,6 @@ class NativeWaits:
                     self.operations.waited(opened, self.operations.writer.now())
         except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
             self.operations.report_fault(fault)
-
-
-# When this rank waits for the others to form a further process group.
-
-
-def watch(writer: EventWriter) -> None:
-    """Report each call of new_group: it connects the members, and ends with a barrier of its own."""
-    original = dist.new_group
-
-    @functools.wraps(original)
-    def new_group(*args: Any, **kwargs: Any) -> Any:
-        file, line = locate()
-        members = _members(*args[:1], **kwargs)
-        writer.send(Forming(writer.now(), writer.rank, False, file, line, members))
-        group = original(*args, **kwargs)
-        writer.send(Forming(writer.now(), writer.rank, True, file, line, members))
-        return group
-
-    for module in (dist, dist.distributed_c10d, device_mesh):
-        if getattr(module, "new_group", None) is original:
-            module.new_group = new_group
-
-
-def _members(ranks: Any = None, *, use_local_synchronization: bool = False, **_: Any) -> tuple[int, ...]:
-    """Return whom a call asks for; nothing if only members make it, or if torch will refuse it."""
-    if use_local_synchronization:
-        return ()
-    try:
-        return tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(map(int, ranks)))
-    except (TypeError, ValueError, RuntimeError):
-        return ()
 
 
 # The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them.
@@ -331,7 +299,7 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
         kernels = registered()
         recorder = Recorder(writer, kernels.private, values=values, every_wait=every_wait)
         recorder.install(kernels)
-        watch(writer)
+        process_groups.watch_new_groups(writer)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
         return None

@@ -3,7 +3,6 @@
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
 import faulthandler
-import functools
 import gc
 import importlib.util
 import io
@@ -14,23 +13,29 @@ import sys
 import tempfile
 import threading
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.events.event import Alive, Claimed, ClaimText, Joining, Started
+from ddpquiz.events.event import Alive, Claimed, ClaimText, Started
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import kernels, pack_imports, recorder, replica_sums, torch_private, training_marks
+from ddpquiz.ranks.inside import (
+    kernels,
+    pack_imports,
+    process_groups,
+    recorder,
+    replica_sums,
+    torch_private,
+    training_marks,
+)
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, skip_present_finalizers, status_of
-from ddpquiz.ranks.inside.source_location import find_place, is_between, line_in
+from ddpquiz.ranks.inside.source_location import find_place, is_between
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
@@ -42,7 +47,7 @@ PACE = 0.05  # seconds between two looks
 PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
 
 
-def start(writer: EventWriter) -> None:
+def sample_lines(writer: EventWriter) -> None:
     """Report from now on where the main thread is, unless it waits for other ranks."""
     _thread.start_new_thread(_look_for_ever, (writer,))
 
@@ -81,7 +86,7 @@ def _place(frame: FrameType | None) -> tuple[str, int]:
 # Lets another process ask this rank where all of its threads are, while it hangs too (Linux).
 
 
-def offer(rank: int) -> None:
+def offer_stacks(rank: int) -> None:
     """Write the stacks of all threads into memory that others can open, when the signal comes; so do forked children.
 
     The C handler of faulthandler does so whatever Python is busy with.
@@ -91,75 +96,6 @@ def offer(rank: int) -> None:
         return
     file = move_up(create(f"{MEMORY_FILE}{rank}"))
     faulthandler.register(THREADS_SIGNAL, file=file, all_threads=True)
-
-
-# How this rank enters and leaves its process group: reported to the launcher, and safe from known faults of torch.
-
-_OUTLIVED: set[DistributedDataParallel] = set()  # models that lived when their group was destroyed
-
-
-def watch(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[], None]) -> None:
-    """Report when this rank waits for the others to form a group; call `forget_groups` before each new one."""
-    _hold_models()
-    original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
-
-    @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> None:
-        dist.set_debug_level_from_env()  # the script may have set it before it imported torch
-        asked = args[0] if args else kwargs.get("backend")
-        if plan.backend == "gloo" and asked and "nccl" in str(asked).lower():
-            if plan.request.strict:
-                sys.exit(f"The script asks for {asked}, and --strict forbids Gloo instead: {plan.no_nccl}.")
-            args, kwargs = args[1:], kwargs | {"backend": "gloo"}
-            kwargs.pop("device_id", None)
-            writer.note(f"The script asks for {asked}; Gloo replaces it on CPU.")
-        forget_groups()
-        line = line_in(plan.script)
-        writer.send(Joining(writer.now(), writer.rank, done=False, line=line))
-        original(*args, **kwargs)
-        if dist.get_world_size() == ranks and "gloo" in dist.get_backend_config():
-            _wait_for_all()  # all members are ranks of ours, and come here too
-        writer.send(Joining(writer.now(), writer.rank, done=True, line=line))
-
-    dist.init_process_group = init_process_group
-
-
-def _wait_for_all() -> None:
-    """Return when every rank of the default group is in it.
-
-    Over Gloo a rank may be in while a slower one is still connecting; if the first one leaves at once, the slower one
-    fails with "Connection closed by peer".
-    """
-    store = torch_private.default_store()
-    if store is not None:
-        if store.add("ddpquiz ranks in", 1) == dist.get_world_size():
-            store.set("ddpquiz all in", "yes")
-        store.wait(["ddpquiz all in"])
-
-
-def _hold_models() -> None:
-    """Never free a DDP model that lives when its group is destroyed: that deadlocks its rank (pytorch 190489)."""
-    models: weakref.WeakSet[DistributedDataParallel] = weakref.WeakSet()
-    original_init, original_destroy = DistributedDataParallel.__init__, dist.destroy_process_group
-
-    @functools.wraps(original_init)
-    def init(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
-        models.add(self)
-        original_init(self, *args, **kwargs)
-
-    @functools.wraps(original_destroy)
-    def destroy_process_group(*args: Any, **kwargs: Any) -> None:
-        _OUTLIVED.update(models)
-        original_destroy(*args, **kwargs)
-
-    DistributedDataParallel.__init__ = init
-    dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = destroy_process_group
-
-
-def note_if_open(writer: EventWriter) -> None:
-    """Note that the script has ended without leaving its process group, if it has."""
-    if dist.is_available() and dist.is_initialized():
-        writer.note("The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks.")
 
 
 # Runs a script inside a rank, as torchrun would, and reports what happens.
@@ -197,11 +133,11 @@ def _watch(plan: RunPlan, writer: EventWriter) -> None:
     """Record what the script does with torch, and where it stands."""
     torch_private.exclude_from_graphs()
     forget_groups = recorder.install(writer, every_wait=plan.request.subject is not None)
-    watch(writer, plan, forget_groups)
+    process_groups.watch_launched(writer, plan, forget_groups)
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
-    start(writer)
+    sample_lines(writer)
 
 
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
@@ -218,7 +154,7 @@ def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
     sys.stderr = sys.__stderr__ = _by_lines(RecordedStream(2, "stderr", writer), "backslashreplace")  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash shows where it was
-    offer(rank)
+    offer_stacks(rank)
     return writer
 
 
@@ -256,7 +192,7 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
         send_error(error, writer)
         status = 1
     if status == 0:
-        note_if_open(writer)
+        process_groups.note_if_open(writer)
     return status
 
 

@@ -1,0 +1,143 @@
+"""How a rank enters and leaves its process groups: reported to the launcher, and safe from known faults of torch."""
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpquiz.events.event import Forming, Joining
+from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.source_location import line_in, locate
+from ddpquiz.ranks.messages import RunPlan
+
+_OUTLIVED: set[DistributedDataParallel] = set()  # models that lived when their group was destroyed
+
+
+def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[], None]) -> None:
+    """Report when this rank waits for the others to form a group; call `forget_groups` before each new one."""
+    _hold_models()
+    original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        dist.set_debug_level_from_env()  # the script may have set it before it imported torch
+        asked = args[0] if args else kwargs.get("backend")
+        if plan.backend == "gloo" and asked and "nccl" in str(asked).lower():
+            if plan.request.strict:
+                sys.exit(f"The script asks for {asked}, and --strict forbids Gloo instead: {plan.no_nccl}.")
+            args, kwargs = args[1:], kwargs | {"backend": "gloo"}
+            kwargs.pop("device_id", None)
+            writer.note(f"The script asks for {asked}; Gloo replaces it on CPU.")
+        forget_groups()
+        line = line_in(plan.script)
+        writer.send(Joining(writer.now(), writer.rank, done=False, line=line))
+        original(*args, **kwargs)
+        if dist.get_world_size() == ranks and "gloo" in dist.get_backend_config():
+            _wait_for_all()  # all members are ranks of ours, and come here too
+        writer.send(Joining(writer.now(), writer.rank, done=True, line=line))
+
+    dist.init_process_group = init_process_group
+
+
+def _wait_for_all() -> None:
+    """Return when every rank of the default group is in it.
+
+    Over Gloo a rank may be in while a slower one is still connecting; if the first one leaves at once, the slower one
+    fails with "Connection closed by peer".
+    """
+    store = torch_private.default_store()
+    if store is not None:
+        if store.add("ddpquiz ranks in", 1) == dist.get_world_size():
+            store.set("ddpquiz all in", "yes")
+        store.wait(["ddpquiz all in"])
+
+
+def _hold_models() -> None:
+    """Never free a DDP model that lives when its group is destroyed: that deadlocks its rank (pytorch 190489)."""
+    models: weakref.WeakSet[DistributedDataParallel] = weakref.WeakSet()
+    original_init, original_destroy = DistributedDataParallel.__init__, dist.destroy_process_group
+
+    @functools.wraps(original_init)
+    def init(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+        models.add(self)
+        original_init(self, *args, **kwargs)
+
+    @functools.wraps(original_destroy)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> None:
+        _OUTLIVED.update(models)
+        original_destroy(*args, **kwargs)
+
+    DistributedDataParallel.__init__ = init
+    dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = destroy_process_group
+
+
+def note_if_open(writer: EventWriter) -> None:
+    """Note that the script has ended without leaving its process group, if it has."""
+    if dist.is_available() and dist.is_initialized():
+        writer.note("The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks.")
+
+
+def watch_joining(
+    writer: EventWriter, script: str, forget_groups: Callable[[], None], joined: Callable[[], object]
+) -> None:
+    """Report each forming of the default group; call `forget_groups` before it, and `joined` after it."""
+    original = dist.init_process_group
+
+    @functools.wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        forget_groups()
+        line = line_in(script)
+        writer.send(Joining(writer.now(), writer.rank, done=False, line=line))
+        original(*args, **kwargs)
+        joined()
+        writer.send(Joining(writer.now(), writer.rank, done=True, line=line))
+
+    for module in (dist, dist.distributed_c10d, device_mesh):
+        if getattr(module, "init_process_group", None) is original:
+            module.init_process_group = init_process_group
+
+
+def default_group() -> tuple[int, int, str] | None:
+    """Return the rank of this process, the number of ranks and the backend; None as long as there is no group.
+
+    Where each device has a backend of its own, that is NCCL if it is one of them.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return None
+    backends = {each.rpartition(":")[2] for each in str(dist.get_backend_config()).split(",")}
+    return dist.get_rank(), dist.get_world_size(), "nccl" if "nccl" in backends else min(backends)
+
+
+def watch_new_groups(writer: EventWriter) -> None:
+    """Report each call of new_group: it connects the members, and ends with a barrier of its own."""
+    original = dist.new_group
+
+    @functools.wraps(original)
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        file, line = locate()
+        members = _members(*args[:1], **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, False, file, line, members))
+        group = original(*args, **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, True, file, line, members))
+        return group
+
+    for module in (dist, dist.distributed_c10d, device_mesh):
+        if getattr(module, "new_group", None) is original:
+            module.new_group = new_group
+
+
+def _members(ranks: Any = None, *, use_local_synchronization: bool = False, **_: Any) -> tuple[int, ...]:
+    """Return whom a call asks for; nothing if only members make it, or if torch will refuse it."""
+    if use_local_synchronization:
+        return ()
+    try:
+        return tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(map(int, ranks)))
+    except (TypeError, ValueError, RuntimeError):
+        return ()
