@@ -16,8 +16,8 @@ from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 # Lines of torch itself that say nothing of the script: a warning in each rank, since a rank joins without name lookups
 # (store.py), and what Gloo of torch 2.9 prints on standard output whenever a group forms
 FROM_TORCH = re.compile(
-    r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+"
-    r"|\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+"
+    rb"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+"
+    rb"|\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+"
 )
 PATIENCE = 0.5  # seconds after which a line counts as unreported
 
@@ -74,8 +74,7 @@ class EventReader:
                 # A terminal shows only the end of a line that is written again and again, such as a progress bar
                 text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
                 label = labelled(text) if name == "stdout" else None
-                if not FROM_TORCH.fullmatch(text):
-                    outputs.append(Output(time, rank, name, text, *(label or ())))
+                outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
 
 
@@ -100,6 +99,8 @@ class OutputOrder:
     def add_data(self, data: bytes, now: float) -> None:
         """Add bytes that were read; no bytes complete the last line."""
         for line in self._buffer.feed(data):
+            if FROM_TORCH.fullmatch(line):  # which C++ wrote, so that no report counts these bytes
+                continue
             size = len(line) + bool(data)  # with its newline
             self._read += size
             self._held.append((self._read, size, line, now))
