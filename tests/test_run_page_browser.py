@@ -21,10 +21,7 @@ from ddpquiz.web import run_page
 
 pytestmark = needs_browser
 QUICK = ("allreduce", "elastic")
-RECORDINGS = [
-    pytest.param(path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
-    for path in sorted(recordings_dir().glob("*.json"))
-]
+RECORDINGS = sorted(path.stem for path in recordings_dir().glob("*.json"))
 WIDE = 2400  # columns in which the terminal leaves nothing out
 SHOWN = """steps => steps.map(step => {
     ddpquizPage.go(step);
@@ -89,7 +86,12 @@ def terminal(events, stops, tape, step):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.large if at % 4 else ()) for at, name in enumerate(RECORDINGS)]
+    "name",
+    [
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in RECORDINGS[::4] if name not in QUICK),
+        *(pytest.param(name, marks=pytest.mark.large) for name in RECORDINGS if name not in {*QUICK, *RECORDINGS[::4]}),
+    ],
 )
 def test_a_page_opens_from_disk_and_shows_at_every_operation_what_the_replay_shows(name, opened, tmp_path):
     events = saved_run.read(recordings_dir() / f"{name}.json")
