@@ -1,10 +1,9 @@
 """Which versions of torch work: for each version, run `doctor`, every demo, every proof and the recorder's tests.
 
-    python benchmarks/torch_versions.py 2.6.0 2.15.0 [--folder DIR]
+    python benchmarks/torch_versions.py 2.9.1 2.11.0 [--folder DIR]
 
 Each version gets a virtual environment of its own in DIR, several gigabytes with the CUDA packages that torch's wheels
-need. The environments stay there for the next call. A version without failures may be added to the range in
-pyproject.toml.
+need. The environments stay there for the next call. The table in docs/install.md says what was run, and when.
 """
 
 from __future__ import annotations
@@ -21,7 +20,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = ["pytest", "pexpect", "pyte", "hypothesis"]
 RECORDER_TESTS = [
-    f"tests/test_{name}.py" for name in ("recorder", "buckets", "operators", "operations", "event_writer")
+    f"tests/test_{name}.py"
+    for name in (
+        "recorder",
+        "buckets",
+        "operators",
+        "operations",
+        "event_writer",
+        "record",
+        "diagnosis",
+        "run_diagnosis",
+    )
 ]
 DEMOS = sorted(path.stem for path in ROOT.joinpath("demos").glob("[a-z]*.py"))
 

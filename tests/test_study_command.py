@@ -67,7 +67,7 @@ def test_kills_at_random_moments_lose_no_grade_that_was_acknowledged(capsys, sca
         import learning as benchmark
     finally:
         sys.path.pop(0)
-    benchmark.kills(scale(5, 200), seed=3)
+    benchmark.kills(scale(5, 60), seed=3)
     assert re.match(
         r"\d+ kills: \d+ grades acknowledged, \d+ saved, none lost, no database damaged", capsys.readouterr().out
     )

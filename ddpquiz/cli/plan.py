@@ -236,7 +236,7 @@ def named_gpus(options: PlanOptions) -> int:
     return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1) * sizes.get("dp", 1)
 
 
-def show(plan: Plan, tokens: float) -> None:
+def print_plan(plan: Plan, tokens: float) -> None:
     """Print the page of a plan."""
     out = style.console()
     layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
@@ -356,7 +356,7 @@ def plan(
         elif as_json:
             typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
         else:
-            show(made, options.tokens * 1e12)
+            print_plan(made, options.tokens * 1e12)
 
 
 def one_page(pages: Mapping[str, object]) -> None:

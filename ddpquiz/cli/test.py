@@ -36,7 +36,7 @@ from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 # The result of a quiz as JSON.
 
 
-def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
+def print_json(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
     """Print the result of a quiz as JSON; `rows` are the answers that strength depends on."""
     quiz = screen.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
@@ -208,7 +208,7 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)
         if options.as_json:
-            show(screen, options.seed, progress.last_answers())
+            print_json(screen, options.seed, progress.last_answers())
     if screen.unread:
         raise typer.Exit(1)
 

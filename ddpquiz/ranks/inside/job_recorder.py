@@ -108,7 +108,7 @@ class Recording:
         if os.getpid() != self._process:
             return
         if self.status is not None:
-            leaving.report(self.writer)
+            leaving.report_peak_memory(self.writer)
             self.writer.send(Exited(self.writer.now(), self.writer.rank, self.status))
         if self.writer.rank == UNKNOWN:
             self.writer.stop("it formed no process group, and RANK and WORLD_SIZE are not set")

@@ -25,7 +25,7 @@ from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
 
 
-def report(writer: EventWriter) -> None:
+def report_peak_memory(writer: EventWriter) -> None:
     """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
     writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
@@ -53,7 +53,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     """
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
-    report(writer)
+    report_peak_memory(writer)
     if status == 0:
         writer.send(Marked(writer.now(), writer.rank, "finished", 0))
     atexit._run_exitfuncs()  # noqa: SLF001

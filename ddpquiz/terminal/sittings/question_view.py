@@ -26,7 +26,7 @@ from ddpquiz.terminal.sittings.sitting import header
 # The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
 
 
-def script(question: Question, chosen: int | None = None) -> RenderableType:
+def script_view(question: Question, chosen: int | None = None) -> RenderableType:
     """Draw the script; `chosen` is the place of a line, from 0."""
     lines = enumerate(_lines(question.code))
     return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
@@ -336,7 +336,7 @@ def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     how = Text(instruction(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
-        parts += [script(question, chosen_line(question, typed or "")), Text()]
+        parts += [script_view(question, chosen_line(question, typed or "")), Text()]
     elif question.code:
         from ddpquiz.terminal.kit.highlight import python
 
