@@ -15,7 +15,6 @@ import gc
 import importlib
 import io
 import json
-import locale
 import os
 import pkgutil
 import random
@@ -24,15 +23,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
-import traceback
+import weakref
 from pathlib import Path
 
 SAMPLE = str(Path(__file__).with_name("sample_program.py"))
-# What a program reads before its first line runs, so that a fork would not notice it
-_EARLY = ("PYTHON", "LANG", "LC_", "LD_", "GLIBC", "MALLOC")
+# Variables that Python, libraries of C and imports read, so that a fork would not notice another value
+_EARLY = (
+    *("PYTHON", "LANG", "LC_", "LD_", "GLIBC", "MALLOC", "OMP_", "MKL_", "OPENBLAS", "NUMPY", "NPY_", "TQDM", "TYPER"),
+    *("TORCH", "PYTORCH", "GLOO", "KINETO"),
+)
 _START = subprocess.Popen._execute_child
 _LARGEST = 1 << 20  # bytes of a request
 # The entry itself, other entries, and what imports torch or belongs in ranks
@@ -52,7 +55,7 @@ class Template:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for each in (ours, theirs):
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
-        self.socket, self.environment = ours, early(os.environ)
+        self.socket, self.environment, self.lock = ours, early(os.environ), threading.Lock()
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, __file__, program, str(theirs.fileno())],
@@ -62,11 +65,14 @@ class Template:
 
     def fork(self, words, cwd, environment, fds, *, session=False, terminal=False):
         """Start the program with these descriptors as 0, 1 and 2, and return the id of its process."""
+        os.umask(mask := os.umask(0o077))
         request = {
-            "words": words, "cwd": str(Path(cwd or ".").absolute()), "environment": environment, "session": session, "terminal": terminal,
+            "words": words, "cwd": str(Path(cwd or ".").absolute()), "environment": environment, "umask": mask,
+            "session": session, "terminal": terminal,
         }  # fmt: skip
-        socket.send_fds(self.socket, [json.dumps(request).encode(errors="surrogateescape")], fds)
-        answer = self.socket.recv(_LARGEST)
+        with self.lock:
+            socket.send_fds(self.socket, [json.dumps(request).encode(errors="surrogateescape")], fds)
+            answer = self.socket.recv(_LARGEST)
         if not answer:
             raise BrokenPipeError("the template has ended")
         return int(answer)
@@ -196,8 +202,10 @@ def serve(channel):
         os.close(reading[0])
 
 
-def become(environment, cwd, fds, *, session=False, terminal=False):
+def become(environment, cwd, fds, *, umask=None, session=False, terminal=False):
     """Give a fork what a new process has: descriptors, environment, folder, signals, streams and chance."""
+    if umask is not None:
+        os.umask(umask)
     if session:
         os.setsid()
     if terminal:
@@ -219,22 +227,45 @@ def become(environment, cwd, fds, *, session=False, terminal=False):
     time.tzset()
     os.chdir(cwd)
     random.seed()
-    unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
+    tempfile.tempdir = None
+    sys.excepthook = sys.__excepthook__
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
-        raw.name = f"<{name}>"
-        buffer = io.BufferedReader(raw) if number == 0 else raw if unbuffered else io.BufferedWriter(raw)
-        errors = "backslashreplace" if number == 2 else "strict"
-        lines = number == 2 or raw.isatty()
+        made, unbuffered = getattr(sys, f"__{name}__"), number > 0 and bool(environment.get("PYTHONUNBUFFERED"))
+        buffer = open(number, "wb" if number else "rb", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115
+        (buffer if unbuffered else buffer.raw).name = f"<{name}>"
         stream = io.TextIOWrapper(
-            buffer, locale.getencoding(), errors, "\n" if number else None, line_buffering=lines, write_through=unbuffered and number > 0
+            buffer, made.encoding, made.errors, "\n",
+            line_buffering=not unbuffered and (number == 2 or buffer.isatty()), write_through=unbuffered,
         )  # fmt: skip
+        stream.mode = "w" if number else "r"
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
 
+class Endings:
+    """What the program, unlike its template, wants to be called when it ends; its server must not call that."""
+
+    def __init__(self):
+        self.present = {*weakref.finalize._registry}
+        self.added, self.register = [], atexit.register
+        atexit.register = self.add
+
+    def add(self, function, *args, **more):
+        self.added.append(function)
+        return self.register(function, *args, **more)
+
+    def forget(self):
+        for function in self.added:
+            atexit.unregister(function)
+        for finalizer in {*weakref.finalize._registry} - self.present:
+            finalizer.detach()
+        atexit.register = self.register
+
+
 class ServerFork(subprocess.Popen):
     """In the program: forks the server of ranks instead of starting it."""
+
+    endings: Endings
 
     def _execute_child(
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
@@ -247,9 +278,11 @@ class ServerFork(subprocess.Popen):
                 self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
                 p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *more,
             )  # fmt: skip
+        gc.collect()  # what is garbage here must not close descriptors in ranks
         self.pid = os.fork()
         if self.pid == 0:
             subprocess.Popen = subprocess.Popen.__base__
+            self.endings.forget()
             finish(lambda: self._serve(args, pass_fds, env, [p2cread, c2pwrite, errwrite]))
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
@@ -277,18 +310,26 @@ def finish(work):
         work()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        if status == 1 and end.code != 1:
+        if not isinstance(end.code, int | None):
             print(end.code, file=sys.stderr)
-    except BaseException:  # noqa: BLE001  # as the interpreter prints it
-        traceback.print_exc()
-        status = 1
+    except BaseException as error:  # noqa: BLE001  # as the interpreter prints it
+        trace = error.__traceback__
+        while trace.tb_next and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error, trace)
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     threading._shutdown()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             status = 120
+            with contextlib.suppress(OSError, ValueError):
+                print(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    if status == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     os._exit(status & 255)
 
 
@@ -324,18 +365,19 @@ def main():
     if found is None:
         os._exit(0)
     request, fds = found
+    words = request.pop("words")
 
     def work():
-        become(request["environment"], request["cwd"], fds, session=request["session"], terminal=request["terminal"])
-        subprocess.Popen = ServerFork
+        become(fds=fds, **request)
+        subprocess.Popen, ServerFork.endings = ServerFork, Endings()
         if program == "sample":
-            sys.argv = [SAMPLE, *request["words"]]
+            sys.argv = [SAMPLE, *words]
             app.main()
         else:
             import runpy
 
-            sys.path[0] = request["cwd"]
-            sys.argv = ["-m", *request["words"]]
+            sys.path[0] = os.getcwd()  # noqa: PTH109
+            sys.argv = ["-m", *words]
             runpy.run_module("ddpquiz", run_name="__main__", alter_sys=True)
 
     finish(work)
