@@ -120,8 +120,7 @@ class _Durations:
 
 def pytest_configure(config):
     config.pluginmanager.register(passed.Passed(config), "passed")
-    if not config.option.all:
-        template.install()
+    template.install()
     if config.option.save_durations and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Durations())
 

@@ -5,7 +5,7 @@ Each worker of pytest has a template of `python -m ddpquiz`, and one of sample_p
 tests do; every other command is started as always. The process of the program is a child of the worker, as if it had
 been started. The program's server of ranks is forked as well, since the template has imported torch.
 
-`real_starts` makes every start a real one, and so does `check --all`. test_starts.py starts each command for real.
+`real_starts` makes every start a real one. test_starts.py starts each command for real, and compares.
 """
 
 import atexit
