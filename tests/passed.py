@@ -257,6 +257,7 @@ class Passed:
             or self.note
             or exitstatus not in (0, 1)
             or not self.cases
+            or self.config.option.collectonly
         ):
             return
         self.save()

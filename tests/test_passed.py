@@ -192,6 +192,12 @@ def test_what_is_selected_by_hand_runs_and_changes_no_entry(checkout):
     assert checkout.folder.joinpath("tests/passed.json").read_bytes() == before
 
 
+def test_to_list_the_cases_changes_no_entry(checkout):
+    before = checkout.folder.joinpath("tests/passed.json").read_bytes()
+    assert checkout.check("--base", "HEAD", "--collect-only").returncode == 0
+    assert checkout.folder.joinpath("tests/passed.json").read_bytes() == before
+
+
 def test_other_versions_than_those_of_the_constraints_use_and_write_no_entry(checkout):
     checkout.write("constraints.txt", "pytest==1.0\n")
     before = checkout.folder.joinpath("tests/passed.json").read_bytes()
