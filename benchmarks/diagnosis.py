@@ -4,10 +4,10 @@
     python benchmarks/diagnosis.py --jobs 22      fewer jobs
     python benchmarks/diagnosis.py --source dump  only one kind of record: run, record or dump
 
-Each job is a script with one seeded fault (tests/faulty_jobs.py), run on 2 to 8 real ranks over Gloo. The records are
-our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations time out after 2 s when dumps are made:
-each rank writes a dump without stacks again and again until then, and one with stacks when its operation failed, as a
-watchdog does; a rank that is gone leaves none. The size of the job is given, as a user knows it.
+Each job is a script with one seeded fault (tests/helpers/faulty_jobs.py), run on 2 to 8 real ranks over Gloo. The
+records are our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations time out after 2 s when
+dumps are made: each rank writes a dump without stacks again and again until then, and one with stacks when its
+operation failed, as a watchdog does; a rank that is gone leaves none. The size of the job is given, as a user knows it.
 A diagnosis is right if the fault and the ranks are; (+1) counts those that name the culprit and others beside it.
 `hidden` counts those jobs of `dump` again whose dumps cannot show the fault, whoever reads them (see `hidden`).
 """
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}  # torch reads them when it is imported
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 

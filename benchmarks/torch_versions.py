@@ -20,16 +20,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = ["pytest", "pexpect", "pyte", "hypothesis"]
 RECORDER_TESTS = [
-    f"tests/test_{name}.py"
+    f"tests/{name}.py"
     for name in (
-        "recorder",
-        "buckets",
-        "operators",
-        "operations",
-        "event_writer",
-        "record",
-        "diagnosis",
-        "run_diagnosis",
+        "ranks/test_recorder",
+        "ranks/test_buckets",
+        "ranks/test_operators",
+        "ranks/test_operations",
+        "ranks/test_event_writer",
+        "jobs/test_record",
+        "diagnosis/test_diagnosis",
+        "diagnosis/test_run_diagnosis",
     )
 ]
 DEMOS = sorted(path.stem for path in ROOT.joinpath("demos").glob("[a-z]*.py"))

@@ -1,6 +1,6 @@
 """What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
-`--all` and `--base` are described in passed.py. Tests that are marked `large` run only with `--all`; tests that use the
+`--all` and `--base` are described in helpers/passed.py. Tests that are marked `large` run only with `--all`; tests that use the
 fixture `scale` are then larger. `--quick` leaves out tests that are marked `slow`, and test functions that took 0.3 s or more per case when
 durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests
 on a machine that does nothing else.

@@ -1,0 +1,116 @@
+"""The command `check`: what it prints, and how it ends."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+from places import DATA
+from typer.testing import CliRunner
+
+from ddpquiz.cli.check import check
+from ddpquiz.errors import UserError
+
+APP = typer.Typer()
+APP.command()(check)
+
+
+@pytest.fixture
+def content(tmp_path, monkeypatch):
+    """A copy of the content that fits, in the working directory."""
+    shutil.copytree(DATA, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return Path("content")
+
+
+def run(*arguments):
+    return CliRunner().invoke(APP, [str(argument) for argument in arguments])
+
+
+def spoil(content):
+    path = content / "collectives" / "ring.yaml"
+    path.write_text(path.read_text("utf-8").replace("idea:", "ideal:"), "utf-8")
+
+
+@pytest.mark.parametrize("path", ["content", "content/collectives", "content/collectives/ring.yaml"])
+def test_content_that_fits_is_one_friendly_line(content, path):
+    result = run(path)
+    assert result.exit_code == 0
+    assert result.stdout == "No problems: 1 concept, 6 cards, 10 questions, 10 proofs.\n"
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("folder", ["", "collectives"])
+def test_complaints_go_to_the_standard_error(content, folder):
+    spoil(content)
+    result = run(content / folder)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "content/collectives/ring.yaml:3:1: unknown key `ideal`; did you mean `idea`?\n1 problem\n"
+    )
+
+
+def test_json_counts_what_there_is(content):
+    result = run(content, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "concepts": 1,
+        "cards": 6,
+        "questions": {"easy": 3, "medium": 4, "hard": 3},
+        "kinds": {"choice": 4, "choices": 1, "number": 2, "order": 2, "output": 1, "spot": 0},
+        "proofs": 10,
+        "demos": 1,
+        "labs": 0,
+        "problems": [],
+    }
+
+
+def test_json_holds_the_problems_and_nothing_else_is_printed(content):
+    spoil(content)
+    result = run(content, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"] == [
+        "content/collectives/ring.yaml:3:1: unknown key `ideal`; did you mean `idea`?"
+    ]
+    assert result.stderr == ""
+
+
+def test_a_path_that_is_not_there_is_one_line(content):
+    result = run("nowhere")
+    assert result.exit_code == 1
+    assert result.stderr == "nowhere:1:1: there is no such file or folder\n1 problem\n"
+
+
+def test_proofs_from_elsewhere_run_only_when_they_are_trusted(content):
+    result = run(content, "--proofs")
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception) == (
+        "content is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
+        " Read them, then add --trust."
+    )
+
+
+def test_proofs_do_not_run_while_the_content_has_problems(content):
+    spoil(content)
+    result = run(content, "--proofs", "--trust")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("\n1 problem\n")
+
+
+@pytest.mark.parametrize("name", ["content/tracks.yaml", "demos/sum.py"])
+def test_a_file_that_is_not_a_concept_is_refused_in_one_sentence(content, name):
+    file = content.parent / name
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    refused = run(file)
+    assert str(refused.exception).endswith(
+        " is not the file of a concept; check the whole folder of its pack or content."
+    )
+
+
+def test_labs_are_named_one_by_one():
+    done = run("--labs", "tree-broadcast", "ring-all-reduce")
+    assert done.exit_code == 2
+    assert "give each lab its own option" in " ".join(done.output.split())

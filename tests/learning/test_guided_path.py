@@ -1,0 +1,279 @@
+"""The guided path of `ddpquiz learn`: what the log says about its stages, its screen, and a path in a real terminal."""
+
+from dataclasses import replace
+
+import pytest
+from progress_histories import everything, exported, import_text
+from run_program import ddpquiz, log, piped, sample
+from sample import CARDS, DDP, RING, START, answer_row
+from sample_sittings import desk, press, screen, studying
+
+from ddpquiz.curriculum.catalog import LabTitle
+from ddpquiz.curriculum.concept import DemoLink
+from ddpquiz.errors import UserError
+from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path
+from ddpquiz.learning.log_rows import LabRow
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.terminal.sittings.path import DemoVisit, PathScreen
+
+DAY = study_day(START)
+NO_TIME = START - START
+PREDICTED = replace(RING, demos=(DemoLink("collectives", "it"), DemoLink("allreduce", "the bytes", predict="bytes")))
+LABS = [LabTitle("slow-ring", "ring", "A slow ring", 40), LabTitle("fast-ring", "ring", "A fast ring", 20)]
+
+
+def path(progress, concept=PREDICTED, labs=LABS):
+    return guided_path(concept, labs, load_history(progress, DAY))
+
+
+def states(progress, concept=PREDICTED, labs=LABS):
+    return {str(each.stage): str(each.state) for each in path(progress, concept, labs).stages}
+
+
+def test_a_stage_is_left_out_where_a_concept_has_nothing_for_it(progress):
+    assert [*states(progress)] == ["lesson", "prediction", "demo", "cards", "questions", "lab"]
+    assert [*states(progress, RING)] == ["lesson", "demo", "cards", "questions", "lab"]
+    assert [*states(progress, DDP)] == ["lesson", "cards", "questions"]
+    assert [*states(progress, replace(DDP, cards=(), questions=()))] == ["lesson"]
+    assert path(progress).demo.run == "allreduce"  # the one that is predicted
+    assert path(progress).place(StageName.DEMO) == "3 of 6: demo"
+    assert path(progress).lab.id == "fast-ring"
+
+
+def test_what_was_done_elsewhere_counts_and_what_was_skipped_can_still_be_done(progress):
+    progress.stage("ring/lesson", "done", START)
+    progress.stage("ring/prediction", "skipped", START)
+    progress.stage("ring/lab", "skipped", START)
+    assert path(progress).current.stage is StageName.DEMO
+    progress.answer(answer_row("ring/bytes", 0.0), START)
+    progress.answer(answer_row("ring/phases", 0.0), START)
+    for card in RING.cards[:-2]:
+        progress.review(card.key, Grade.AGAIN, START, NO_TIME)
+    progress.suspend(RING.cards[-1].key, START)
+    left = {each.stage: each.left for each in path(progress).stages}
+    assert (left[StageName.CARDS], left[StageName.QUESTIONS]) == (1, 1)
+    assert states(progress) == {
+        "lesson": "done", "prediction": "done", "demo": "open", "cards": "open", "questions": "open", "lab": "skipped",
+    }  # fmt: skip
+    progress.review(RING.cards[-2].key, Grade.GOOD, START, NO_TIME)
+    progress.answer(answer_row("ring/steps", 1.0), START)
+    progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
+    receipt = progress.stage("ring/demo", "done", START)
+    assert set(states(progress).values()) == {"done"}
+    assert path(progress).lab.id == "slow-ring"  # the one that is left
+    progress.undo(receipt, START)
+    assert path(progress).current.stage is StageName.DEMO
+
+
+def test_a_card_that_a_wrong_answer_made_due_was_not_seen_yet(progress):
+    progress.answer(answer_row("ring/bytes", 0.0, calls="ring/one"), START)
+    assert next(each.left for each in path(progress).stages if each.stage is StageName.CARDS) == len(RING.cards)
+
+
+def test_it_goes_on_with_the_path_followed_last_then_with_the_next_concept(progress):
+    def following():
+        found = next_path((RING, DDP), (), load_history(progress, DAY))
+        return found and found.concept.id
+
+    assert following() == "ring"
+    progress.stage("ddp/lesson", "done", START)
+    assert following() == "ddp"
+    progress.stage("ring/lesson", "done", START)
+    assert following() == "ring"
+    progress.stage("ddp/lesson", "done", START)  # once more
+    assert following() == "ddp"
+    progress.stage("ring/demo", "done", START)  # as a prediction elsewhere leaves it
+    assert following() == "ddp"
+    for stage in ("cards", "questions"):
+        progress.stage(f"ddp/{stage}", "skipped", START)
+    assert following() == "ring"
+    for stage in ("lesson", "demo", "cards", "questions"):
+        progress.stage(f"ring/{stage}", "skipped", START)
+    assert following() is None
+
+
+def test_stages_are_exported_imported_and_kept_and_a_state_that_is_not_known_does_not_count(progress, tmp_path):
+    progress.stage("ring/lesson", "done", START)
+    with Progress(tmp_path / "other") as other:
+        assert import_text(other, exported(progress)) == 1
+        assert everything(other) == everything(progress)
+        assert states(other)["lesson"] == "done"
+        other.stage("ring/demo", "postponed", START)
+        assert states(other)["demo"] == "open"
+
+
+class Rooms:
+    """Notes what the stages start."""
+
+    def __init__(self, progress):
+        self.progress = progress
+        self.seen = []
+        self.visit = DemoVisit("✗ You predicted 1. The run showed 2.", was_predicted=True, ended_well=True)
+
+    def path(self, concept):
+        return path(self.progress, concept)
+
+    def next_path(self):
+        return path(self.progress, DDP)
+
+    def lesson(self, concept):
+        return f"the lesson of {concept.id}"
+
+    def demo(self, path, link, *, predict):
+        self.seen.append((path.concept.id, link.run, predict))
+        if isinstance(self.visit, Exception):
+            raise self.visit
+        return self.visit
+
+    def study(self, path):
+        self.seen.append(("study", path.concept.id))
+
+    def test(self, path, count):
+        self.seen.append(("test", path.concept.id, count))
+
+    def lab(self, path):
+        self.seen.append(path.lab.id)
+
+
+def following(progress, concept=PREDICTED):
+    rooms = Rooms(progress)
+    return PathScreen(desk(progress), rooms, concept), rooms
+
+
+def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(progress):
+    seat, rooms = following(progress)
+    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nenter go on · s skip · esc stages · ? help")
+    press(seat, "enter")
+    assert rooms.seen == [("ring", "allreduce", True)]
+    progress.answer(answer_row("ring/bytes", 0.0), START)  # as the prediction is saved
+    seat, rooms = following(progress)
+    assert screen(seat) == (
+        "The ring\n"
+        "│ An idea.\n\n"
+        "1 lesson      ✓ done  why, how, real commands, mistakes\n"
+        "2 prediction  ✓ done  what will the demo allreduce show?\n"
+        "3 demo        ✓ done  allreduce, on real ranks\n"
+        "4 cards       ▸ next  4 cards\n"
+        "5 questions           2 questions\n"
+        "6 lab                 A fast ring, about 20 minutes\n\n"
+        "Next is 4 of 6: cards.\n\n"
+        "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
+    )
+    press(seat, "enter", "s", "enter", "s", "enter", "s")
+    assert rooms.seen == [("study", "ring"), ("test", "ring", 2), "fast-ring"]
+    shown = screen(seat)
+    assert "6 lab         skipped  A fast ring" in shown
+    assert "You have finished this path." in shown
+    assert "enter next concept · 1-6 stage" in shown.replace("n next concept", "enter next concept")
+    press(seat, "1")
+    assert screen(seat).startswith("1 of 6: lesson")
+    press(seat, "enter")  # read once more: nothing is opened after it
+    assert rooms.seen == [("study", "ring"), ("test", "ring", 2), "fast-ring"]
+    press(seat, "n")
+    assert screen(seat).startswith("1 of 3: lesson\n\nthe lesson of ddp")
+
+
+@pytest.mark.parametrize(
+    ("visit", "stage", "said"),
+    [
+        (DemoVisit("", was_predicted=False, ended_well=True), "4 of 6: cards", ""),
+        (DemoVisit("", was_predicted=False, ended_well=False), "3 of 6: demo", "did not run to its end"),
+        (DemoVisit("gone", was_predicted=True, ended_well=False), "2 of 6: prediction", "did not run to its end"),
+        (None, "2 of 6: prediction", ""),
+        (UserError("no torch"), "2 of 6: prediction", "no torch"),
+    ],
+)
+def test_a_stage_is_done_only_if_it_went_to_its_end(progress, visit, stage, said):
+    progress.stage("ring/lesson", "done", START)
+    seat, rooms = following(progress)
+    rooms.visit = visit
+    shown = screen(press(seat, "enter"))
+    assert f"Next is {stage}" in shown
+    assert said in shown
+
+
+def test_the_rest_of_a_lesson_can_be_skipped_and_a_lesson_that_was_read_stays_read(progress):
+    seat, rooms = following(progress)
+    press(seat, "s")
+    assert (states(progress)["lesson"], rooms.seen) == ("skipped", [("ring", "allreduce", True)])
+    press(seat, "1", "enter")
+    assert states(progress)["lesson"] == "done"
+    press(seat, "1", "s")
+    assert states(progress)["lesson"] == "done"
+
+
+def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
+    progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
+    progress.stage("ring/lesson", "done", START)
+    seat, _ = following(progress)
+    assert "6 lab         ✓ done  1 of 2 built; then A slow ring, about 40 minutes" in screen(seat)
+
+
+def test_a_pipe_gets_the_lesson_and_the_stages(home):
+    done = piped(home, "learn", "ddp")
+    assert done.stdout.startswith("DDP\n")
+    assert done.stdout.endswith(
+        "Step by step\n"
+        "  1 lesson     ▸ next  why, how, real commands, mistakes\n"
+        "  2 cards              2 cards\n"
+        "  3 questions          2 questions\n"
+    )
+    assert piped(home, "learn").stdout.startswith("The ring\n")
+    assert "Step by step" not in piped(home, "learn", "ddp", "--lesson").stdout
+
+
+def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_left(home):
+    terminal = sample(home, "learn", "ddp")
+    terminal.wait("1 of 3: lesson")
+    terminal.press("\r", "2 of 3: cards · .*Card 1/2")
+    terminal.press(" ", "good")
+    terminal.press("3", "Card 2/2")
+    terminal.press("q", "2 cards, 1 not seen yet")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert "Next is 2 of 3: cards. Go on with ddpquiz learn ddp." in " ".join(terminal.lines)
+    terminal = sample(home, "learn")
+    terminal.wait("▸ next  2 cards, 1 not seen yet")
+    terminal.press("s", "Next is 3 of 3: questions")
+    terminal.press("\r", "3 of 3: questions · Question 1/2")
+    terminal.press("\x03", "stopped")
+    terminal.press("s", "You have finished this path")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "The ring", "▸ next  why")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert [(kind, item) for kind, item, *_ in log(home)] == [
+        ("stage", "ddp/lesson"), ("review", "ddp/one"), ("stage", "ddp/cards"), ("stage", "ddp/questions"),
+    ]  # fmt: skip
+
+
+def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
+    terminal = ddpquiz("learn", "all-reduce-ring", home=tmp_path, DDPQUIZ_LABS=str(tmp_path / "labs"))
+    terminal.wait("1 of 6: lesson")
+    terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
+    terminal.press("\x1b[F", "more above · ↑")
+    terminal.press("\r", "^2 of 6: prediction · demo allreduce")
+    terminal.press("1", "^3 of 6: demo", "call 0 of", "^This is the run again, from its start[.] · ")
+    terminal.press("\x1b[F", "You predicted", "call (\\d+) of \\1", "done in")
+    terminal.press(
+        "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"
+    )
+    terminal.press("s", "Next is 5 of 6")
+    terminal.press("s", "Next is 6 of 6")
+    terminal.press("\r", "^6 of 6: lab", "is still to be written")
+    terminal.press("q", "Next is 6 of 6: lab")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert [item for kind, item, *_ in log(tmp_path) if kind == "stage"] == [
+        f"all-reduce-ring/{stage}" for stage in ("lesson", "demo", "cards", "questions")
+    ]
+
+
+def test_cards_in_a_path_do_not_send_the_learner_to_that_path(progress):
+    for number in range(8):
+        progress.answer(answer_row(f"ring/q{number}", 0.0), START)
+    seat = studying(progress, CARDS)
+    assert "Worth reading" in screen(press(seat, "q"))
+    seat.desk.place = "4 of 6: cards"
+    assert "Worth reading" not in screen(seat)

@@ -1,0 +1,181 @@
+"""The processes of a run: those that a script starts, and that none is left at the end."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from places import ROOT
+from real_run import end, of, run
+
+from ddpquiz.events.event import Exited, Hung, Issued, Note, Output
+
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, at):
+        return torch.tensor(at * at)
+
+if __name__ == "__main__":
+    for how in ("fork", "spawn"):
+        loader = DataLoader(Squares(), batch_size=2, num_workers=2, multiprocessing_context=how)
+        print(f"{how}: {sum(int(batch.sum()) for batch in loader)}")
+"""
+
+
+def test_data_loaders_have_workers_of_either_kind(script):
+    events = run(script(LOADER, ""), ranks=1, timeout=None)
+    said = [
+        event for event in of(events, Output) if event.stream == "stdout"
+    ]  # with one core torch warns of two workers
+    assert [(event.label, event.value) for event in said] == [("fork", "140"), ("spawn", "140")]
+    assert end(events).ok
+
+
+SPAWNING = """\
+import os, multiprocessing, torch, torch.distributed as dist
+
+def work(rank, world, way):
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29871"}
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    x = torch.ones(1) * (rank + 1)
+    dist.all_reduce(x)
+    os.write(1, f"{way}: {x.item()}\\n".encode())  # in one piece, also where PYTHONUNBUFFERED is set
+    dist.barrier()
+    os._exit(0)
+
+if __name__ == "__main__":
+    for _ in range(2):  # ranks that come later must not find what earlier ones have left
+        forked = [multiprocessing.get_context("fork").Process(target=work, args=(r, 2, "forked")) for r in range(2)]
+        for process in forked:
+            process.start()
+        for process in forked:
+            process.join()
+    torch.multiprocessing.spawn(work, args=(2, "spawned"), nprocs=2)
+"""
+
+
+def test_ranks_that_a_script_starts_itself_meet_on_loopback_and_are_not_watched(script):
+    events = run(script(SPAWNING, ""), ranks=1, timeout=None)
+    said = [event.text for event in of(events, Output) if event.stream == "stdout"]
+    assert sorted(said) == ["forked: 3.0"] * 4 + ["spawned: 3.0"] * 2
+    assert of(events, Issued) == []
+    assert [note.text.partition(";")[0] for note in of(events, Note)] == [
+        "The script starts ranks of its own with torch.multiprocessing"
+    ]
+    assert end(events).ok
+
+
+def test_a_rank_may_become_another_program(script):
+    body = """
+    if len(sys.argv) == 1:
+        os.execv(sys.executable, [sys.executable, __file__, "again"])
+    print("rank:", os.environ["RANK"])
+    """
+    events = run(script(body, "import os, sys\n"))
+    assert sorted(event.value for event in of(events, Output)) == ["0", "1"]
+    assert end(events).ok
+
+
+def test_a_script_may_keep_signals_for_itself(script):
+    body = """
+    import signal
+    for which in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+        signal.signal(which, lambda which, _: print("got:", signal.Signals(which).name))
+        os.kill(os.getpid(), which)
+    """
+    events = run(script(body, "import os\n"), ranks=1)
+    assert [event.value for event in of(events, Output)] == ["SIGUSR1", "SIGUSR2", "SIGTERM"]
+    assert end(events).ok
+
+
+def processes_of(marker):
+    found = subprocess.run(["pgrep", "-f", marker], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+@pytest.mark.skipif(not shutil.which("pgrep"), reason="needs pgrep")
+def test_grandchildren_go_with_the_run_also_those_in_sessions_of_their_own(script):
+    marker = f"{1000 + os.getpid()}.25"
+    body = f"import subprocess\nsubprocess.Popen(['sleep', '{marker}'], start_new_session=True)\nsubprocess.Popen(['sleep', '{marker}'])\n"
+    assert end(run(script(body))).ok
+    assert processes_of(f"sleep {marker}") == []
+
+
+def test_stopped_ranks_end_too(script):
+    events = run(script("if rank == 1: os.kill(os.getpid(), 19)\ndist.all_reduce(x)"), timeout=1.0)
+    assert of(events, Hung)[0].ranks[1].stack == ""
+    assert sorted(event.rank for event in of(events, Exited)) == [0, 1]
+
+
+def gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_nothing_is_left_when_the_launcher_goes(script, number):
+    path = script("print('pid:', os.getpid())\ntime.sleep(60)\n")
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "ddpquiz", "run", "--nproc", "2", "--plain", path],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    pids = []
+    while len(pids) < 2:
+        line = launcher.stdout.readline()
+        assert line, "the run ended early"
+        pids += [int(line.split()[-1])] if "pid:" in line else []
+    launcher.send_signal(number)
+    status = launcher.wait(60)
+    assert status == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number)
+    end_by = time.monotonic() + 30
+    while not all(gone(pid) for pid in pids) and time.monotonic() < end_by:
+        time.sleep(0.02)
+    assert all(gone(pid) for pid in pids)
+
+
+PAGES = """\
+import ctypes, mmap, re
+from ddpquiz.ranks.forks import LARGE_PAGE, MADV_COLLAPSE, use_large_pages
+
+def on_large_pages():
+    with open("/proc/self/smaps_rollup") as file:
+        return int(re.search(r"AnonHugePages: +(\\d+)", file.read())[1])
+
+def filled(size):
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.write(b"x" * size)
+    return memory
+
+probe = filled(2 * LARGE_PAGE)  # memory may be too fragmented, and a kernel may refuse
+page = -(-ctypes.addressof(ctypes.c_char.from_buffer(probe)) // LARGE_PAGE) * LARGE_PAGE
+can = not ctypes.CDLL(None).madvise(ctypes.c_void_p(page), ctypes.c_size_t(LARGE_PAGE), MADV_COLLAPSE)
+memory = filled(1 << 24)
+objects = [str(number) for number in range(200_000)]
+before = on_large_pages()
+use_large_pages()
+print(can, before, on_large_pages(), memory[:3], objects[-1])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="this system does not say what it did")
+def test_memory_moves_to_large_pages_where_the_kernel_can_do_that():
+    done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
+    can, before, after, *values = done.stdout.split()
+    assert values == ["b'xxx'", "199999"]
+    if can == "True":
+        assert int(after) > int(before)

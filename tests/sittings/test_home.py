@@ -1,0 +1,356 @@
+"""Home: what it says, and where its keys lead."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from run_program import LEAVE_SCREEN, piped, sample
+from sample import DDP, RING, START, answer_row
+from sample_sittings import desk, press, quizzing, screen, studying
+
+from ddpquiz.learning import mastery, standing
+from ddpquiz.learning.guided_path import load_history, next_path
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings.home import Home, page
+
+DAY = study_day(START)
+CONCEPTS = (RING, DDP)
+
+
+class Rooms:
+    """Notes where the keys led."""
+
+    def __init__(self):
+        self.seen = []
+
+    def study(self, *, ahead, new):
+        self.seen.append(("study", ahead, new))
+
+    def learn(self, concept):
+        self.seen.append(("learn", concept.id))
+
+    def test(self, concept):
+        self.seen.append(("test", concept and concept.id))
+
+    def lesson(self, concept):
+        return f"the lesson of {concept.id}"
+
+    def stats(self):
+        return "the statistics"
+
+
+def look(progress):
+    path = next_path(CONCEPTS, (), load_history(progress, DAY))
+    return replace(standing.standing(progress, CONCEPTS, DAY), streak=3, path=path)
+
+
+def at_home(progress):
+    rooms = Rooms()
+    return Home(desk(progress), lambda: look(progress), rooms), rooms
+
+
+def answer(progress, question, credit, count=1):
+    for number in range(count):
+        progress.answer(answer_row(f"{question}{number}", credit, level="medium"), START)
+
+
+def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
+    seat, rooms = at_home(progress)
+    assert screen(seat) == (
+        "ddpquiz\n\n"
+        "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
+        "demos that run real ranks on this machine. What you learn comes back just before\n"
+        "you would forget it, and every answer is saved at once. You can run what an\n"
+        "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
+        "proof.\n\n"
+        "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
+    )
+    press(seat, "enter", "s")
+    assert rooms.seen == [("learn", "ring"), ("study", False, 10)]
+
+
+def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
+    for name in ("one", "two"):
+        progress.review(f"ring/{name}", Grade.AGAIN, START, START - START)
+    answer(progress, "ring/q", 0.0, 8)
+    assert screen(at_home(progress)[0]) == (
+        "ddpquiz\n\n"
+        "Due        2 cards coming again.\n"
+        "New        4 for today, 4 cards not seen yet\n"
+        "Coming up  in the next seven days: none\n"
+        "Streak     3 days in a row\n"
+        "Weakest    The ring (ring): weak, 2–22%\n\n"
+        "Tracks, the weakest first\n"
+        "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
+        "Next\n"
+        "  s      study: 2 cards coming again\n"
+        '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
+        '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
+        '  t      test "DDP": not tested yet\n\n'
+        "enter go on · s study · t test · l lesson · d demo · i stats · ? help · q quit"
+    )
+
+
+def test_each_key_leads_where_it_says_and_back(progress):
+    answer(progress, "ddp/q", 0.5)
+    seat, rooms = at_home(progress)
+    press(seat, "s", "t")
+    assert rooms.seen == [("study", False, 10), ("test", "ring")]
+    for _ in range(2):
+        assert screen(press(seat, "l", "space", "down", "x")) == "the lesson of ring\nspace next page · esc back"
+        assert seat.reading
+        assert "Next" in screen(press(seat, "escape", "escape"))
+    assert screen(press(seat, "i")) == "the statistics\nspace next page · esc back"
+    for key in ("q", "backspace", "i"):
+        assert "Next" in screen(press(seat, key))
+        press(seat, "i")
+    assert not press(seat, "escape").left
+    press(seat, "d")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert not seat.desk.actions.asked["step"]
+    press(seat, "q")
+    assert seat.left
+
+
+def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
+    seat, _ = at_home(progress)
+    press(seat, "d")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.desk.actions.asked == {"answered": "", "step": True}
+
+
+def test_on_screen_home_names_keys_and_no_shell_commands(progress):
+    assert "ddpquiz " not in screen(at_home(progress)[0])[10:].replace("ddpquiz teaches", "")
+    answer(progress, "ring/q", 0.0, 8)
+    for keys in ([], ["?"]):
+        assert "ddpquiz " not in screen(press(at_home(progress)[0], *keys))
+
+
+def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
+    seat, rooms = at_home(progress)
+    rooms.study = lambda **_: progress.review("ring/one", Grade.AGAIN, START, START - START)
+    before = seat.scene
+    assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "s"))
+    assert seat.scene != before
+
+
+def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress):
+    for card in (*RING.cards, *DDP.cards):
+        progress.review(card.key, Grade.EASY, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "s study ahead" in screen(seat)
+    assert "New        none left\n" in screen(seat)
+    press(seat, "s", "n")
+    assert rooms.seen == [("study", True, 10)]
+
+
+def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
+    for number in range(9):
+        progress.review(f"gone/{number}", Grade.EASY, START, START - START)
+    progress.review("ring/one", Grade.EASY, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "New        10 done today, 5 cards not seen yet\n" in screen(seat)
+    assert "  n      study more: 5 more new cards today\n" in screen(seat)
+    assert "s study ahead · n 5 more new cards · t test" in screen(seat)
+    press(seat, "n")
+    assert rooms.seen == [("study", False, 15)]
+    for card in (*RING.cards[1:], *DDP.cards[:-1]):
+        progress.review(card.key, Grade.EASY, START, START - START)
+    assert "  n      study more: 1 more new card today\n" in screen(at_home(progress)[0])
+
+
+def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
+    seat, rooms = at_home(progress)
+    assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
+    progress.review("ddp/one", Grade.EASY, START, START - START)
+    seat, rooms = at_home(progress)
+    assert '  t      test "DDP": not tested yet' in screen(seat)
+    rooms.study = lambda **_: None
+    for tested in ("ddp/q", "ring/q"):
+        press(seat, "t")
+        answer(progress, tested, 1.0)
+        press(seat, "s")  # home looks anew
+    press(seat, "t")
+    assert rooms.seen == [("test", "ddp"), ("test", "ring"), ("test", None)]
+    assert "ten questions about all concepts" in helped(seat)
+
+
+def helped(seat):
+    """Return the page of keys as one line."""
+    shown = " ".join(screen(press(seat, "?")).split())
+    press(seat, "?")
+    assert not seat.helping
+    return shown
+
+
+def left_with(seat):
+    """Return what stays in the scrollback."""
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, seat.summary())
+    return console.file.getvalue()
+
+
+def test_what_is_due_is_said_once_when_one_leaves(progress):
+    seat, _ = at_home(progress)
+    assert left_with(seat) == "You have not begun yet: `ddpquiz learn` opens the first lesson.\n"
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    seat, _ = at_home(progress)
+    assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
+    assert left_with(press(seat, "s")) == ""  # the sitting has said it
+    assert left_with(press(seat, "t")).startswith("1 card coming again.")
+
+
+def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(progress):
+    long_ago = START.replace(month=1)
+    for name in ("one", "two"):
+        progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
+    progress.review("ring/three", Grade.HARD, START, START - START)
+    assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress)[0])
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress)[0])
+    assert "  s      study: 1 card due and 2 cards coming again" in screen(at_home(progress)[0])
+    for name in ("two", "three"):
+        progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "Due        1 card coming again.\n" in screen(seat)
+    press(seat, "s")
+    assert rooms.seen == [("study", False, 10)]
+    for _ in range(3):
+        progress.review("ring/one", Grade.AGAIN, START, START - START)
+    assert "Due        Nothing is due now.\n" in screen(at_home(progress)[0])  # it is left out for today
+
+
+def test_what_is_hidden_is_neither_due_nor_new(progress):
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    progress.suspend("ring/one", START)
+    progress.suspend("ring/two", START)
+    now = look(progress)
+    assert (now.due, now.new, now.seen) == (0, 4, 0)
+
+
+def test_new_cards_of_a_concept_that_was_proven_strong_are_not_on_offer(progress):
+    before = look(progress)
+    answer(progress, "ring/q", 1.0, count=60)
+    now = look(progress)
+    assert now.labels[mastery.Label.STRONG] == 1
+    assert (before.new, now.new, now.new_today) == (6, len(DDP.cards), len(DDP.cards))
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_it_fits_narrow_terminals(progress, width):
+    answer(progress, "ring/q", 0.0, 8)
+    shown = screen(at_home(progress)[0], width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert shown.endswith("? help · q quit")
+
+
+def test_a_pipe_gets_the_page_with_the_commands(progress):
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, page(look(progress)))
+    shown = console.file.getvalue()
+    assert "Next\n  ddpquiz learn ring" in shown
+    assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
+
+
+def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "Next is 1 of 4: lesson")
+    terminal.press("q", "enter begin")
+    terminal.press("s", "Card 1/6")
+    terminal.press(" ", "good")
+    terminal.press("3", "Card 2/6")
+    terminal.press("q", r"Nothing is due now\.\nNew +5 for today")
+    terminal.press("i", "1 card or question on 1 day")
+    terminal.press("q", "Tracks|Next")
+    terminal.press("t", "Question 1/3")
+    terminal.press("\x03", "stopped")
+    terminal.press("d", "enter goes back")
+    terminal.press("\r", "Next")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
+    terminal = sample(home, height=10)
+    terminal.wait("enter begin")
+    terminal.press("l", "An idea")
+    terminal.press("   ", "describe it in your own words")
+    assert "more above" in terminal.text
+    terminal.press("\x1b", "enter begin")
+    terminal.press("\x1bq")
+    assert terminal.end() == 0
+    assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun yet:")
+
+
+def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
+    assert "Commands" in piped(home).stdout
+    terminal = sample(home, TERM="dumb")
+    terminal.wait("ddpquiz doctor")
+    assert terminal.end() == 0
+
+
+def test_home_shows_where_you_stand(home):
+    first = piped(home)
+    assert first.stdout.startswith("ddpquiz\n\nddpquiz teaches distributed training")
+    assert max(map(len, first.stdout.splitlines())) <= 80
+    piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
+    second = piped(home).stdout
+    assert "Due        1 card due now." in second
+    assert "Weakest no verdict yet: answer more questions about one concept" in " ".join(second.split())
+    piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
+    third = " ".join(piped(home).stdout.split())
+    assert "Weakest The ring (ring): weak, 2–44%" in third
+
+
+def test_q_is_named_after_where_it_leads(progress):
+    seat = quizzing(progress)
+    assert screen(seat).endswith("q quit")
+    seat.desk.back_to = "home"
+    assert screen(seat).endswith("q home")
+    assert screen(press(seat, "x")).endswith("q end")  # the result comes first
+    cards = studying(progress, RING.cards)
+    assert screen(cards).endswith("q quit")
+    cards.desk.back_to = "stages"
+    assert screen(cards).endswith("q stages")
+    assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
+
+
+def test_home_does_not_contradict_a_path_that_was_left(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("q", "enter begin · .* q quit")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("\x1b", "enter begin · .* q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+    said = [part for part in terminal.raw.split(LEAVE_SCREEN)[1:] if "ddpquiz learn" in part[:100]]
+    assert len(said) == 1
+    sentence = re.sub("\x1b\\[[0-9;]*m", "", said[0]).split("\r\n")[0]
+    assert sentence == "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is."
+
+
+def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("qtd", "enter begin")
+    terminal.press("?", "Keys that work here")
+    terminal.press("qq")
+    assert terminal.end() == 0
+    assert "Question" not in terminal.raw
+
+
+def test_no_track_is_the_weakest_without_a_verdict(progress):
+    answer(progress, "ring/q", 0.0)
+    shown = screen(at_home(progress)[0])
+    assert (
+        "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown
+    )

@@ -1,0 +1,399 @@
+"""Cards on the screen, as text."""
+
+import re
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+from sample import CARDS, DDP, RING, RING_CARDS, START
+from sample_sittings import press, screen, spoken, studying
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning import standing
+from ddpquiz.learning.schedule import Grade, Memory, study_day
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
+from ddpquiz.terminal.runs import replay, watch
+from ddpquiz.terminal.sittings import study
+
+
+def test_the_first_card_ever_comes_with_a_few_sentences(progress):
+    assert screen(studying(progress, CARDS, opening=[study.WELCOME])) == (
+        """\
+Welcome. Each card asks one thing: answer it in your head, look at the back, and
+grade yourself. A card comes back just before you would forget it, and `d` runs
+its demo on real ranks. Every grade is saved at once, so you can quit at any
+time. New cards come in learning order; `ddpquiz study CONCEPT` asks those of
+one; `ddpquiz list` lists all concepts.
+
+────────── Card 1/6 · ring
+
+
+Front of one?
+
+space show the back · s skip · d demo · f flag · / look up · ? help · q quit"""
+    )
+
+
+def test_the_back_comes_with_the_next_interval_on_each_button(progress):
+    assert screen(press(studying(progress, CARDS), "space")) == (
+        """\
+────────── Card 1/6 · ring
+
+
+Front of one?
+
+│ Back of one.
+
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
+space good · d demo · s skip · v source · f flag · / look up · ? help · q quit"""
+    )
+
+
+def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):
+    seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
+    assert screen(seat) == (
+        """\
+━━──────── Card 3/6 · 1 coming again · ring
+see again in 2 days · u undo
+
+Front of three?
+
+space show the back · u undo · s skip · d demo · f flag · ? help · q quit"""
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 10)])
+def test_after_a_flip_the_back_is_in_sight_on_small_terminals(progress, width, height):
+    tall = replace(RING_CARDS[0], front="What is this? " * 20, back="The back begins. " + "It goes on. " * 20)
+    seat = press(studying(progress, [tall]), "space")
+    shown = screen(seat, width, height).split("\n")
+    assert any("The back begins" in line for line in shown[: height - 4])  # buttons, keys, and how much is hidden
+    assert shown[0].startswith("──────────")
+    assert sum("The front" in line for line in shown) == 1
+
+
+def test_two_buttons_are_two(progress):
+    seat = press(studying(progress, CARDS, two_buttons=True), "space")
+    assert "1 forgot now   2 good 2 days\n" in screen(seat)
+    assert [row.grade for row in press(seat, "4", "2") and progress.log()] == [3]
+
+
+def test_help_says_what_the_keys_do_that_work_now(progress):
+    assert screen(press(studying(progress, CARDS), "space", "?")) == (
+        """\
+Keys that work here
+
+1      you did not know it; it comes again in this sitting
+2      you knew it, with trouble; it comes once more at the end of this sitting
+3      you knew it
+4      you knew it without thinking; the days vary a little, so that cards do
+       not all come back together
+space  recalled, as usual (enter does it too)
+d      run this concept's demo on real ranks, and come back here
+s      leave this card out of this sitting
+v      show the source of this item
+f      mark this item as wrong or unclear; press again to undo
+/      search for a concept or an item, read it, and come back here
+b      hide this card until tomorrow
+x      hide this card until `ddpquiz progress restore` brings it back
+?      the keys that work now
+q      leave; everything is saved already
+esc back"""
+    )
+
+
+def test_the_last_screen_sums_up_and_undo_still_works(progress):
+    seat = press(studying(progress, CARDS, limit=3), *["space", "1", "space", "3", "space", "4", "space", "3"])
+    assert screen(seat) == (
+        """\
+Done: 3 cards, 3 of them new.
+
+Pace: 8 s a card.
+Left for the next sitting: 3 new; `--limit` deals more at once.
+Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
+Worth reading: "The ring", ddpquiz learn ring
+
+enter leave · n 3 more new cards · u undo · d demo · / look up · ? help"""
+    )
+    assert "Card 3/3 · once more · ring" in screen(press(seat, "u"))
+    assert not press(seat, "space", "3").left
+    assert not press(seat, "space").left  # a tap too many
+    assert press(seat, "enter").left
+
+
+def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
+    day = study_day(START)
+    memories = {card.key: Memory(day, 10.0, 5.0, day.replace(day=1), day.replace(day=1), 2) for card in RING_CARDS}
+    seat = press(studying(progress, RING_CARDS[:2], memories=memories), "space", "3", "space", "1", "space", "3")
+    assert "Of 2 cards learned before you recalled 1 at first sight (50%)." in screen(seat)
+
+
+def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
+    seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
+    assert "The limit is 2 new cards a day. 4 wait: `ddpquiz study --new 6` allows 4 more.\n" in screen(seat)
+    assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
+    assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
+    press(seat, *["space", "3"] * 4)
+    assert "Done: 6 cards, 6 of them new." in screen(seat)
+    many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
+    told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
+    assert (
+        "The limit is 1 new card a day; today there were 17. 19 wait: `ddpquiz study --new 27` allows 10 more."
+        in " ".join(told.split())
+    )
+    assert "limit" not in screen(seat)
+    assert "n 4 more" not in screen(seat)
+
+
+def test_each_grade_is_in_the_log_before_the_next_card_shows(progress):
+    seat = press(studying(progress, CARDS), "space", "3")
+    assert [(row.kind, row.item, row.grade, row.took) for row in progress.log()] == [("review", "ring/one", 3, 8000)]
+    press(seat, "space", "1", "u", "u")
+    assert [row.kind for row in progress.log()] == ["review", "review", "undo", "undo"]
+    assert progress.memories() == {}
+
+
+def test_a_grade_that_cannot_be_saved_ends_the_sitting_with_a_sentence_and_does_not_count(progress):
+    seat = press(studying(progress, CARDS), "space")
+    progress._database.execute("PRAGMA query_only = ON")
+    with pytest.raises(UserError, match="cannot be written"):
+        press(seat, "3")
+    assert seat.sitting.reviews == ()
+
+
+def test_the_demo_and_the_proof_lead_back_to_the_card(progress):
+    seat = press(studying(progress, (replace(RING_CARDS[0], proof="bytes"),)), "d", "p")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert "The proof shows the answer; turn the card over first." in screen(seat)
+    press(seat, "space", "p")
+    assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
+    assert "p proof" in screen(seat)
+    assert seat.sitting.shown
+
+
+def test_only_a_card_that_names_a_proof_has_one(progress):
+    alike = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="1,800 bytes.")
+    seat = press(studying(progress, (alike,)), "space")
+    assert "p proof" not in screen(seat)
+    assert "This card has no proof." in screen(press(seat, "p"))
+    assert seat.desk.actions.started == []
+
+
+def test_a_demo_that_fails_is_reported_and_the_sitting_goes_on(progress):
+    seat = studying(progress, CARDS)
+    seat.desk.actions.error = UserError("There is no demo allreduce.")
+    assert "There is no demo allreduce." in screen(press(seat, "d"))
+    assert "There is no demo" not in screen(press(seat, "space"))
+
+
+def test_a_card_forgotten_often_offers_its_demo(progress):
+    seat = press(studying(progress, CARDS), *["space", "1"] * 1)
+    for _ in range(3):
+        while seat.sitting.card.key != "ring/one":
+            press(seat, "space", "3")
+        press(seat, "space", "1")
+    assert screen(seat).startswith("Done")
+    seat = studying(progress, (RING_CARDS[1], CARDS[4]), memories={"ring/two": Memory(study_day(START), lapses=4)})
+    assert "forgotten often: left out for today · d runs its demo · u undo" in screen(press(seat, "space", "1"))
+    press(seat, "d")
+    assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
+
+
+def test_a_flag_is_saved_and_can_be_removed(progress):
+    seat = press(studying(progress, CARDS), "f")
+    assert "flagged as wrong or unclear · f removes the flag" in screen(seat)
+    assert [row.item for row in progress.entries("flag")] == ["ring/one"]
+    press(seat, "f")
+    assert progress.entries("flag") == []
+
+
+def test_a_flag_is_shown_in_a_later_sitting_too_and_can_be_removed_there(progress):
+    for _ in range(2):
+        progress.flag("ring/one", "", START)
+    seat = studying(progress, CARDS)
+    assert "Card 1/6 · flagged · ring" in screen(seat)
+    assert "f unflag" in screen(seat)
+    assert "flagged" not in screen(press(seat, "f", "space"))
+    assert progress.entries("flag") == []
+    assert "Card 1/6 · flagged · ring" in screen(press(seat, "f"))
+    assert "Card 2/6 · ring" in screen(press(seat, "3"))
+
+
+def test_after_a_skip_nothing_is_said_of_the_card_before_it(progress):
+    seat = press(studying(progress, CARDS), "space", "3", "s")
+    assert "Card 3/6 · ring\nskipped · u undo\n\nFront of three?" in screen(seat)
+    assert "see again in 2 days · u undo\n\nFront of two?" in screen(press(seat, "u"))
+
+
+def test_the_source_is_shown_once_the_back_is_seen(progress):
+    seat = press(studying(progress, CARDS), "v")
+    assert "PyTorch docs" not in screen(seat)
+    assert "PyTorch docs" in screen(press(seat, "space", "v"))
+
+
+@pytest.mark.parametrize("graded", [[], ["space", "3"]])
+def test_quitting_needs_no_second_key_whatever_was_graded(progress, graded):
+    assert press(studying(progress, CARDS), *graded, "q").left
+
+
+def test_quitting_does_not_mention_the_limit(progress):
+    assert "Left for" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
+
+
+def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progress):
+    many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
+    seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
+    seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
+    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19` (new cards done" in screen(press(seat, "q"))
+
+
+def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
+    seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
+    assert "Card 1/6 · due after a missed question · ring" in screen(seat)
+    assert "wrong answer" not in screen(press(seat, "space", "3"))
+    assert "Done: 1 card.\n" in screen(press(seat, "q"))
+
+
+def test_the_forecast_names_the_days():
+    assert study.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert study.forecast([0] * 7, date(2026, 3, 2)) == "none"
+
+
+def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
+    memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
+    seat = press(studying(progress, CARDS, memories=memories), "q")
+    assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
+    monkeypatch.setattr(progress, "memories", lambda: memories)
+    now = standing.standing(progress, [RING, DDP], study_day(START))
+    assert (now.due, study.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
+
+
+def test_content_is_never_treated_as_markup_or_control_codes(progress):
+    card = replace(RING_CARDS[0], front="[red]x[/red] \x1b[31m`dist.recv()`", back="[link=http://a]b[/link]")
+    shown = screen(press(studying(progress, (card,)), "space"))
+    assert "[red]x[/red] [31m`dist.recv()`" in shown
+    assert "[link=http://a]b[/link]" in shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_line_fits_the_terminal(progress, width):
+    seat = press(studying(progress, CARDS), "space", "1", "space")
+    assert max(map(len, screen(seat, width).split("\n"))) <= width
+    assert screen(seat, width).endswith("? help · q quit")
+
+
+@pytest.mark.parametrize("last", [watch.STOP, replay.TO_END, replay.LEAVE])
+def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
+    keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
+    leave = f"{last.key} {last.does}"
+    assert key_line(keys, 60).plain == f"← → call · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 40).plain == f"← → call · {leave} · ? help"
+    assert key_line(keys, 16).plain == f"{leave} · ? help"
+
+
+def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
+    seat = press(studying(progress, (CARDS[1], replace(CARDS[0], proof="bytes"))), "space", "3", "space")
+    assert screen(seat, width=60).endswith("\nspace good · u undo · d demo · p proof · ? help · q quit")
+    assert "b hide" not in screen(seat, width=60)
+    assert re.search("\nb +hide this card until tomorrow\n", screen(press(seat, "?"), width=60))
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(0, "now"), (1, "1 day"), (30, "30 days"), (31, "1 month"), (200, "7 months"), (365, "1.0 years")],
+)
+def test_intervals_are_short(days, words):
+    assert study.interval(days) == words
+
+
+def test_a_hard_card_says_that_it_comes_once_more(progress):
+    seat = press(studying(progress, CARDS), "space", "2")
+    assert "comes once more in this sitting, then in 1 day · u undo" in screen(seat)
+
+
+def test_a_card_is_hidden_for_a_day_or_for_good_with_one_key_and_undo_takes_that_back(progress):
+    seat = press(studying(progress, CARDS), "x")
+    assert "hidden · u undo\n\nFront of two?" in screen(seat)
+    assert progress.hidden(study_day(START)) == {"ring/one"}
+    assert "hidden until tomorrow · u undo\n\nFront of three?" in screen(press(seat, "b"))
+    assert progress.hidden(study_day(START)) == {"ring/one", "ring/two"}
+    press(seat, "u", "u")
+    assert seat.sitting.card.key == "ring/one"
+    assert progress.hidden(study_day(START)) == frozenset()
+
+
+def test_cramming_writes_no_grade_and_says_so(progress):
+    memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
+    seat = press(studying(progress, CARDS, memories=memories, cram=True), "space")
+    assert "Card 1/6 · cram: the schedule does not change · ring" in screen(seat)
+    assert "1 forgot   2 hard but right   3 good   4 easy\n" in screen(seat)
+    press(seat, "1", "space", "4", "x", "u", "u", "space", "4", "f")
+    assert [row.kind for row in progress.log()] == ["suspend", "undo", "flag"]
+
+
+def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progress):
+    memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
+    for _ in range(2):  # the same cards again
+        seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
+        assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
+        assert "Left out: 4 of the cards that you have seen; `--limit` deals more at once.\n" in screen(seat)
+        assert "next sitting" not in screen(seat)
+
+
+def test_what_was_set_is_said_before_the_first_card(progress):
+    seat = studying(progress, CARDS, opening=["From now on you aim at recalling 85%."])
+    assert screen(seat).startswith("From now on you aim at recalling 85%.\n\n────────── Card 1/6")
+    assert "From now on" not in screen(press(seat, "space", "3"))
+    said = spoken(studying(progress, CARDS[2:3], opening=["From now on."]), "", "3")
+    assert said.startswith("From now on.\n")
+    assert said.count("From now on.") == 1
+
+
+def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
+    seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
+    assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in screen(seat)
+
+
+def test_a_resumed_sitting_knows_which_cards_come_again(progress):
+    press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
+    seat = studying(progress, CARDS[:3])
+    assert "Card 1/1 · 2 coming again · ring" in screen(seat)
+    assert "Front of three?" in screen(seat)
+    assert "Due now: 0, and 2 coming again." in screen(press(seat, "q"))
+    seat = press(studying(progress, CARDS[:3]), "space", "3")
+    assert "Card 1/1 · once more · 1 coming again · ring" in screen(seat)
+    press(seat, "space", "3", "q")
+    seat = studying(progress, CARDS[:3])
+    assert screen(seat).startswith("────────── once more · ring\n")
+    assert "Done: 1 card." in screen(press(seat, "space", "3"))
+
+
+def test_lines_of_a_pipe_do_what_keys_do(progress):
+    seat = studying(progress, CARDS[:3])
+    assert spoken(seat, "", "3", "space", "1", "u", "4") == (
+        """\
+
+────────── Card 1/3 · ring
+Front of one?
+│ Back of one.
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
+see again in 2 days · u undo
+
+━━━─────── Card 2/3 · ring
+Front of two?
+│ Back of two.
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
+comes again in this sitting · u undo
+
+━━━─────── Card 3/3 · 1 coming again · ring
+Front of three?
+undone
+│ Back of two.
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
+see again in 9 days · u undo
+
+━━━━━━━─── Card 3/3 · ring
+Front of three?
+"""
+    )
+    assert [row.grade for row in progress.entries("review")] == [Grade.GOOD, Grade.EASY]

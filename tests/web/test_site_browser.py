@@ -1,0 +1,305 @@
+"""The site in a real browser: cards are graded, questions judged as in the terminal, and progress can be imported."""
+
+import functools
+import threading
+from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import CHROMIUM, Opened, needs_browser
+from playwright.sync_api import expect, sync_playwright
+from run_program import piped
+from sample_catalog import CATALOG, RING, SHIPPED
+
+from ddpquiz.cli.site import run_pages
+from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.labs import labs_of
+from ddpquiz.learning import exchange
+from ddpquiz.learning.judge import judge
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Weights
+from ddpquiz.terminal.pages.listing import sample
+from ddpquiz.web.site import site_pages, write_site
+from ddpquiz.web.site_concept import question_data
+
+pytestmark = needs_browser
+RING_PAGE = "concepts/ring.html"
+RUNS = {link.run for concept in SHIPPED.concepts for link in concept.demos}
+SHIPPED_IDS = [concept.id for concept in SHIPPED.concepts]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("a path #1") / "site"
+    questions = tuple(
+        replace(each, card="held", hints=("Add first.",) if each.id == "order" else each.hints)
+        for each in RING.questions
+    )
+    known = replace(CATALOG, concepts=(CATALOG.concepts[0], replace(RING, questions=questions)))
+    write_site(folder, site_pages(known, {}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("host") / "some where" / "site"
+    runs = dict.fromkeys(RUNS, "a run") | run_pages({"allreduce"})  # to write all of them takes long
+    write_site(folder, site_pages(SHIPPED, runs, labs_of(SHIPPED_IDS)))
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(shipped):
+    """Yield where a static host has the shipped site: below a path with a blank."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=shipped.parents[1]))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/some%20where/site"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def opened(browser):
+    one = Opened(browser, accept_downloads=True)
+    yield one
+    one.context.close()
+
+
+def question(page, number):
+    return page.locator(".question").nth(number)
+
+
+def answer(section, text):
+    section.locator("[name=answer]").fill(text)
+    section.get_by_role("button", name="Answer").click()
+
+
+def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened, site, tmp_path):
+    page = opened.goto(site / RING_PAGE)
+    card = page.locator("#card-held")
+    assert not card.get_by_text("The sum of all tensors.").is_visible()
+    card.locator("summary").press("Enter")
+    card.get_by_role("button", name="hard").press("Enter")
+    expect(card.locator(".state")).to_contain_text("You graded it hard")
+    sent, bug, order = question(page, 0), question(page, 1), question(page, 2)
+    answer(sent, "2,400")
+    expect(sent.locator(".state")).to_have_text("Wrong.")
+    expect(sent.get_by_text("That is the limit for very many ranks.")).to_be_visible()
+    expect(sent.locator(".solution")).to_contain_text("A chunk has 1200 / 4 = 300 bytes.")
+    answer(sent, "1800 bytes")
+    expect(sent.locator(".state")).to_contain_text("not counted")
+    bug.get_by_label("dist.barrier()").check()
+    bug.get_by_role("button", name="Answer").click()
+    expect(bug.get_by_text("A barrier moves no data.")).to_be_visible()
+    order.get_by_role("button", name="Hint").click()
+    expect(order.get_by_text("Add first.")).to_be_visible()
+    answer(order, "2 1")
+    expect(order.locator(".state")).to_have_text("Right.")
+    for _ in range(20):  # a reload may move the page to another process, which what was stored reaches a moment later
+        page.reload()
+        if "You graded it hard" in page.locator("#card-held .state").inner_text():
+            break
+    expect(page.locator("#card-held .state")).to_contain_text("You graded it hard")
+    expect(question(page, 2).locator(".state")).to_contain_text("was right")
+
+    page = opened.goto(site / "index.html")
+    expect(page.locator("[data-concept=ring][data-cards]")).to_have_text("1 of 1 cards graded, 1 of 4 questions right")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download progress").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    done = piped(tmp_path / "home", "import", file)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "4 of 4 rows were new.")
+    with Progress(tmp_path / "home") as progress:
+        rows = [*progress.log()]
+        assert progress.memories()["ring/held"].reps == 1
+    assert [(row.kind, row.grade, row.credit, row.calls) for row in rows] == [
+        ("review", 2, None, None),
+        ("answer", None, 0, "ring/held"),
+        ("answer", None, 0, "ring/held"),
+        ("answer", None, 0.5, None),
+    ]
+    assert (rows[1].given, rows[2].given) == ("2,400 with n=4, s=1200", "dist.barrier()")
+    assert opened.complaints == []
+    assert {address.partition(":")[0] for address in opened.requests} <= {"file", "blob"}
+
+
+def test_an_answer_after_the_solution_is_not_counted(opened, site):
+    page = opened.goto(site / RING_PAGE)
+    page.evaluate("ddpquizSite.progress.forget()")
+    order = question(page, 2)
+    order.get_by_role("button", name="Solution").click()
+    answer(order, "2 1")
+    expect(order.locator(".state")).to_contain_text("not counted")
+    assert page.evaluate("ddpquizSite.progress.rows()") == []
+
+
+def test_progress_of_the_terminal_can_be_read_and_a_damaged_file_is_refused(opened, site, tmp_path):
+    page = opened.goto(site / "index.html")
+    page.evaluate("ddpquizSite.progress.forget()")
+    row = {"kind": "review", "item": "ring/held", "at": "2026-01-02T03:04:05.000006Z", "day": "2026-01-02", "grade": 3}
+    row["weights"] = Weights().version
+    undo = {**row, "kind": "undo", "grade": None, "undone_device": "x", "undone_sequence": 1}
+    rows = [exchange.read_row({**each, "device": "x", "sequence": n}) for n, each in enumerate((row, row, undo), 1)]
+    for name, text in (("bad.json", "{}"), ("worse.json", "<")):
+        (tmp_path / name).write_text(text)
+        page.set_input_files("#upload", tmp_path / name)
+        expect(page.locator("#progress-state")).to_contain_text("This file is not")
+    with (tmp_path / "good.json").open("w") as file:
+        exchange.write_json(rows, {Weights(): ""}, file)
+    page.set_input_files("#upload", tmp_path / "good.json")
+    expect(page.locator("#progress-state")).to_have_text(
+        "1 grades and answers in this browser. 3 of 3 entries were new."
+    )
+    expect(page.locator("[data-concept=ring][data-cards]")).to_contain_text("1 of 1 cards graded")
+
+
+def test_search_finds_cards_and_opens_them(opened, site):
+    page = opened.goto(site / "index.html")
+    page.get_by_label("Words in titles, ideas, cards and labs").fill("tensors ALL hold")
+    expect(page.locator("#found-count")).to_have_text("1 found")
+    page.locator("#found a").click()
+    expect(page.get_by_text("The sum of all tensors.")).to_be_visible()
+    assert page.url.endswith("#card-held")
+
+
+def test_answers_are_judged_as_in_the_terminal(opened, site):
+    page = opened.goto(site / RING_PAGE)
+    cases = []
+    for each in SHIPPED.questions():
+        asked = sample(each).question
+        if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
+            typed = [
+                asked.answer,
+                f" '{asked.answer}' ",
+                *(trap.answer for trap in asked.traps),
+                "",
+                "nonsense 17.5",
+                "(1+",
+            ]
+            typed += [f"{asked.answer} {asked.unit}", f"2*{asked.answer}/2", "1,8"] if asked.kind is Kind.NUMBER else []
+            cases += [(each, given) for given in typed]
+        elif asked.kind is Kind.ORDER:
+            count = len(asked.lines)
+            cases += [(each, " ".join(map(str, range(1, count + 1)))), (each, "1 1"), (each, "x")]
+    data = [[question_data(sample(each), ()), given] for each, given in cases]
+    verdicts = page.evaluate("cases => cases.map(([question, given]) => ddpquizSite.judge(question, given))", data)
+    wrong = []
+    for (each, given), found in zip(cases, verdicts, strict=True):
+        posed = sample(each)
+        wanted = judge(posed, given)
+        whys = () if posed.question.kind is Kind.ORDER else wanted.whys
+        shown = tuple(posed.question.traps[place].why for place in found.get("whys", ()))
+        if (wanted.right, bool(wanted.unclear), whys) != (found.get("right", False), "unclear" in found, shown):
+            wrong.append((each.key, given, wanted, found))
+    assert len(cases) > 1000
+    assert wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_fault_of_access(browser, site, scheme):
+    one = Opened(browser, color_scheme=scheme, viewport={"width": 380, "height": 800})
+    for path in (RING_PAGE, "index.html"):
+        page = one.goto(site / path)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        found = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    assert one.complaints == []
+    one.context.close()
+
+
+def test_the_page_of_a_concept_holds_what_is_taught(opened, site):
+    text = opened.goto(site / RING_PAGE).locator("main").text_content()
+    for words in (
+        RING.title,
+        "Divide by world_size.",
+        "[rank 0] sum: 10",
+        "Every link is busy.",
+        "<rank> &amp; [bold]",
+    ):
+        assert words in text
+
+
+def test_json_of_the_browser_is_the_format_of_the_terminal(opened, site):
+    page = opened.goto(site / "index.html")
+    page.evaluate("ddpquizSite.progress.forget()")
+    rows, weights, _ = exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "the file")
+    assert (rows, [*weights]) == ([], [Weights()])
+
+
+def test_a_host_below_any_path_serves_pages_runs_and_progress(opened, address):
+    page = opened.page
+    page.goto(f"{address}/index.html")
+    page.get_by_label("Words in titles, ideas, cards and labs").fill("ring all-reduce write")
+    page.locator("#found a[href*=lab-ring-all-reduce]").click()
+    expect(page.locator("#lab-ring-all-reduce")).to_be_in_viewport()
+    card = page.locator("details.card").first
+    card.locator("summary").click()
+    card.get_by_role("button", name="good").click()
+    expect(card.locator(".state")).to_contain_text("You graded it good")
+    page.get_by_role("link", name="a recorded run of allreduce").first.click()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    assert page.url == f"{address}/runs/allreduce.html#op=1"
+    expect(page.locator("#call-title")).to_contain_text("Operation 1 of")
+    page.get_by_role("link", name="All recorded runs").click()
+    expect(page.locator("#runs")).to_be_in_viewport()
+    page.goto(f"{address}/index.html")
+    expect(page.locator("#progress-state")).to_contain_text("1 grades and answers in this browser.")
+    assert opened.complaints == []
+    assert {each for each in opened.requests if not each.startswith(address)} == set()
+
+
+def test_a_line_at_fault_is_chosen_and_a_wrong_one_says_why(opened, shipped):
+    page = opened.goto(shipped / "concepts/collective-ops.html")
+    asked = next(each for each in SHIPPED.questions() if each.key == "collective-ops/first-of-the-pair")
+    section = page.locator("#question-first-of-the-pair")
+    section.get_by_label(asked.traps[0].answer).check()
+    section.get_by_role("button", name="Answer").click()
+    expect(section.locator(".state")).to_contain_text("Wrong.")
+    expect(section.locator(".why:visible")).to_have_text(asked.traps[0].why.replace("`", ""))
+    section.get_by_label(asked.answer).check()
+    section.get_by_role("button", name="Answer").click()
+    expect(section.locator(".state")).to_contain_text("not counted")
+    assert opened.complaints == []
+
+
+def test_print_shows_what_is_folded_and_no_buttons(opened, shipped):
+    page = opened.goto(shipped / "concepts/all-reduce-ring.html")
+    assert page.locator("details:not([open])").count() > 10
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("button").first.is_hidden()
+    assert page.locator("pre").first.is_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shipped_pages_have_no_serious_fault_of_access(browser, shipped, scheme, scale):
+    one = Opened(browser, color_scheme=scheme, viewport={"width": 380, "height": 800})
+    found = []
+    for path in [shipped / "index.html", *sorted(shipped.glob("concepts/*.html"))[:: scale(48, 8)]]:
+        page = one.goto(path)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        faults = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
+        found += [(path.name, each["id"], [node["html"] for node in each["nodes"]][:2]) for each in faults]
+        if page.evaluate("document.documentElement.scrollWidth") > 380:
+            found.append((path.name, "wider than the screen", []))
+    assert found == []
+    assert one.complaints == []
+    one.context.close()
