@@ -14,9 +14,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import places
-
-DATA = places.DATA / "flight_recorder"
+DATA = Path(__file__).parents[1] / "data" / "flight_recorder"
 RANKS = 3
 TIMEOUT = 1.5  # seconds
 NEUTRAL = {
