@@ -119,6 +119,8 @@ class ServerConnection:
         self.channel.close()  # the server kills its ranks and ends
         if not self.pids:
             self.process.kill()  # nothing to clean up, and it may be busy with an import for a second
+            self.process.wait()  # without a timeout, which would poll
+            return
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
