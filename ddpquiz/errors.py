@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
+
 
 class UserError(Exception):
     """Something that the user can fix. Its text says in a sentence or two what is wrong and what to do."""

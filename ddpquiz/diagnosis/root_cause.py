@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ddpquiz.diagnosis.verdict import advise_pairs
-from ddpquiz.events.event import FAULT, POINT_TO_POINT, Exited, Hung, Issued, Raised, RankPosition
+from ddpquiz.errors import FAULT
+from ddpquiz.events.event import POINT_TO_POINT, Exited, Hung, Issued, Raised, RankPosition
 from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame, plural
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.run_state import RunState

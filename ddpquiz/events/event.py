@@ -122,7 +122,6 @@ def bus_factor(op: str, ranks: int) -> float:
 
 VERSION = 1
 SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
-FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
 
 @dataclass(frozen=True, slots=True)

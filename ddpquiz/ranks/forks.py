@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ddpquiz.events.event import FAULT
+from ddpquiz.errors import FAULT
 
 # Makes a rank write its stack. Scripts rarely use this signal, while clusters send SIGUSR1 to theirs.
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)

@@ -1,32 +1,19 @@
 """The server of this process, and the connection to it."""
 
 import atexit
-import os
 import re
-import resource
 import select
-import socket
 import subprocess
-import sys
-import tempfile
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ddpquiz.errors import UserError
+from ddpquiz.ranks import server_process
 from ddpquiz.ranks.device import Machine
-from ddpquiz.ranks.forks import adopt_orphans, children, kill_group, kill_strays
+from ddpquiz.ranks.forks import kill_group, kill_strays
 from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
 
-# Not with -m, which searches the working directory first: a `types.py` there would replace Python's own. A rank later
-# puts the folder of its script in the place of os.devnull.
-START = """import os, sys
-sys.path[0] = os.devnull
-sys.path.append(sys.argv.pop(1))
-from ddpquiz.ranks.server import main
-main()"""
 # A name in a script, and the module that it needs, imported once in the server instead of once in every rank.
 PRELOADS = {
     # The first optimizer imports it, and so do the first tensor on a mesh and the first counter of FLOP.
@@ -40,32 +27,16 @@ PRELOADS = {
     r"\bdata\.distributed\b|DistributedSampler": "torch.utils.data.distributed",
     r"ZeroRedundancyOptimizer": "torch.distributed.optim",
 }
-OPEN_FILES = 4096  # more than the pipes of the largest run
 
 
 class ServerConnection:
     """The server process, seen from the launcher. It imports torch while the launcher goes on."""
 
     def __init__(self) -> None:
-        if sys.flags.optimize:
-            raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
-        try:
-            os.getcwd()  # noqa: PTH109  # Path.cwd() is the same
-        except FileNotFoundError:
-            raise UserError("The current folder was deleted; change to another one.") from None
-        self.open_files = _raise_open_files()
-        adopt_orphans()  # should the server be killed, the processes of its ranks become our children
-        self._other_children = children()
-        ours, theirs = socket.socketpair()
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe would be full one day
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", START, str(Path(__file__).parents[2]), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log,
-            start_new_session=True, env=os.environ | threads,
-        )  # fmt: skip
-        theirs.close()
-        self.channel = Channel(ours)
+        started = server_process.take()
+        self.process, self.log, self.open_files = started.process, started.log, started.open_files
+        self._other_children = started.other_children
+        self.channel = Channel(started.socket)
         self.messages: deque[Any] = deque()  # received, and not yet handled
         self.pids: set[int] = set()  # of ranks and stores, to be killed if the server cannot
         self.runs = 0
@@ -167,13 +138,3 @@ def close() -> None:
 def preloads(source: str) -> tuple[str, ...]:
     """Return the modules that a script of this source imports, directly or not."""
     return tuple(module for pattern, module in PRELOADS.items() if re.search(pattern, source))
-
-
-@cache
-def _raise_open_files() -> int:
-    """Raise the soft limit on open files as far as runs need, and return what it was: the ranks get that."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return soft

@@ -1,14 +1,17 @@
 """`ddpquiz demo`, `run` and `prove` as whole processes: what they print, and with which status they end."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import run_program
+import template
 
 from ddpquiz.curriculum.demo_scripts import demos
 from ddpquiz.learning.side_files import load_timings
@@ -365,3 +368,20 @@ def test_options_of_a_demo_follow_the_dashes():
 def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
     assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+@pytest.mark.parametrize("words", [("demo", "nosuch"), ("run", "nosuch.py")])
+def test_a_refused_command_leaves_no_process_behind(tmp_path, words):
+    """To import torch is begun before the command line is parsed."""
+    with template.real_starts():
+        done = subprocess.run(
+            [PYTHON, "-m", "ddpquiz", *words], capture_output=True, timeout=120, env=ENV | {"MARK": str(tmp_path)}
+        )
+    assert done.returncode == 1
+    marked = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"MARK={tmp_path}".encode() in process.joinpath("environ").read_bytes():
+                marked.append(process.joinpath("cmdline").read_bytes())
+    assert marked == []

@@ -3,7 +3,8 @@
 from ddpquiz.diagnosis import root_cause
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.diagnosis.verdict import NEXT
-from ddpquiz.events.event import FAULT, Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankPosition
+from ddpquiz.errors import FAULT
+from ddpquiz.events.event import Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankPosition
 from ddpquiz.events.run_state import RunState
 
 

@@ -274,9 +274,9 @@ class ServerFork(subprocess.Popen):
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *more,
     ):  # fmt: skip
-        from ddpquiz.ranks import launch
+        from ddpquiz.ranks import server_process
 
-        if list(args[1:3]) != ["-c", launch.START]:
+        if list(args[1:3]) != ["-c", server_process.START]:
             return _START(
                 self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
                 p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *more,
