@@ -101,7 +101,7 @@ def _together(what: str, of_what: str) -> bool:
 
 # Judge answers: whether they are right and, if not, why. One function for each kind of question.
 
-_ROUNDING = 1e-5  # relative; content spells numbers with six digits
+_ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
 _NUMBER_AND_UNIT = re.compile(r"((?:sqrt|log2|[-+*/().\de ])*[\d)])\s*(.*)", re.IGNORECASE)
 _TIMES_SIGN = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
@@ -136,7 +136,7 @@ def judge(posed: Posed, given: str) -> Verdict:
         case Kind.CHOICES:
             return _choices(posed, given)
         case Kind.NUMBER:
-            return _number(posed.question, given)
+            return _number(posed, given)
         case Kind.ORDER:
             return _order(posed, given)
         case Kind.OUTPUT:
@@ -226,7 +226,7 @@ def answered(posed: Posed, given: str) -> str:
         return given
     said = given.strip() if read.unit else f"{given.strip()} {question.unit}".strip()
     as_typed = read.literal and value == read.value
-    return said if as_typed else f"{said} = {formula.spell(value)} {question.unit}".strip()
+    return said if as_typed else f"{said} = {formula.format_number(value)} {question.unit}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +254,8 @@ def _in_unit(question: Question, read: _Read) -> float | None:
     return converted(read.value, read.unit, question.unit) if read.unit else read.value
 
 
-def _number(question: Question, given: str) -> Verdict:
-    read = _read(given)
+def _number(posed: Posed, given: str) -> Verdict:
+    question, read = posed.question, _read(given)
     if read is None and _DECIMAL_COMMA.search(given):
         return Verdict(right=False, unclear="Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800.")
     if read is None:
@@ -264,10 +264,12 @@ def _number(question: Question, given: str) -> Verdict:
     value, wanted = _in_unit(question, read), f"in {question.unit}" if question.unit else "without a unit"
     if value is None:
         return Verdict(right=False, unclear=f"Answer {wanted}.")
-    if _close(value, question.answer, question.tolerance):
+    right, *wrong = posed.numbers
+    if _close(value, right, question.tolerance):
         return Verdict(right=True)
-    whys = [trap.why for trap in question.traps if _close(value, trap.answer, question.tolerance)]
-    if not whys and not read.unit and is_slip(value, float(question.answer), question.unit, question.tolerance):
+    traps = zip(question.traps, wrong, strict=True)
+    whys = [trap.why for trap, number in traps if _close(value, number, question.tolerance)]
+    if not whys and not read.unit and is_slip(value, right, question.unit, question.tolerance):
         return Verdict(right=False, unclear=f"{given.strip()} {question.unit}? Answer {wanted}.")
     return Verdict(right=False, whys=tuple(whys[:1]))
 
@@ -329,9 +331,8 @@ def _said(text: str) -> list[str | float]:
     return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
 
 
-def _close(value: float, answer: str, tolerance: float) -> bool:
-    right = float(answer)
-    exact = not tolerance and right.is_integer()
+def _close(value: float, right: float, tolerance: float) -> bool:
+    exact = not tolerance and isinstance(right, int)
     return math.isclose(value, right, rel_tol=1e-12 if exact else max(tolerance, _ROUNDING), abs_tol=1e-12)
 
 

@@ -205,10 +205,10 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
         "kind": Kind.CHOICE if asked.kind is Kind.SPOT else asked.kind,  # one line of many is chosen
         "level": asked.level,
         "chance": chance(asked),
-        "answer": float(asked.answer) if asked.kind is Kind.NUMBER else asked.answer,
+        "answer": float(posed.numbers[0]) if posed.numbers else asked.answer,
         "unit": asked.unit,
         "tolerance": asked.tolerance,
-        "traps": [float(trap.answer) if asked.kind is Kind.NUMBER else trap.answer for trap in asked.traps],
+        "traps": [*map(float, posed.numbers[1:])] if posed.numbers else [trap.answer for trap in asked.traps],
         "shown": texts,
         "right": right,
         "places": [*posed.shown],
