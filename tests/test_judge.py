@@ -7,8 +7,8 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 
 from ddpquiz.curriculum.concept import Option
-from ddpquiz.curriculum.posed_question import Posed, evaluate, pose
-from ddpquiz.learning.judge import answered, chance, expected, judge
+from ddpquiz.curriculum.posed_question import Posed, evaluate, expected, pose
+from ddpquiz.learning.judge import answered, chance, judge
 
 STRAIGHT = {
     question.key: replace(posed, shown=tuple(range(len(posed.shown))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault, numbered_line
 
 ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
@@ -63,6 +63,22 @@ def pose_with(question: Question, values: Mapping[str, str]) -> Posed:
         proof=_filled_proof(question.proof, values),
     )
     return Posed(filled, values, (), numbers)
+
+
+def expected(posed: Posed) -> str:
+    """The right answer, in the form in which a learner writes it."""
+    question = posed.question
+    match question.kind:
+        case Kind.CHOICE | Kind.CHOICES:
+            return " ".join(str(place) for place, i in enumerate(posed.shown, 1) if question.options[i].right)
+        case Kind.ORDER:
+            return " ".join(str(posed.shown.index(i) + 1) for i in range(len(question.lines)))
+        case Kind.NUMBER:
+            return f"{question.answer} {question.unit}".strip()
+        case Kind.OUTPUT:
+            return question.answer
+        case Kind.SPOT:
+            return numbered_line(question, fault(question))
 
 
 def on_machine(question: Question, figures: Mapping[str, str]) -> Question:

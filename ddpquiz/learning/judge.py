@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, places_of, script_lines
+from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, numbered_line, places_of, script_lines
 from ddpquiz.curriculum.posed_question import Posed
 
 # Parse, compare and convert units as people write them.
@@ -145,22 +145,6 @@ def judge(posed: Posed, given: str) -> Verdict:
             return _spot(posed.question, given)
 
 
-def expected(posed: Posed) -> str:
-    """Return the right answer, in the form in which a learner writes it."""
-    question = posed.question
-    match question.kind:
-        case Kind.CHOICE | Kind.CHOICES:
-            return " ".join(str(place) for place, i in enumerate(posed.shown, 1) if question.options[i].right)
-        case Kind.ORDER:
-            return " ".join(str(posed.shown.index(i) + 1) for i in range(len(question.lines)))
-        case Kind.NUMBER:
-            return f"{question.answer} {question.unit}".strip()
-        case Kind.OUTPUT:
-            return question.answer
-        case Kind.SPOT:
-            return _line(question, fault(question))
-
-
 def chance(question: Question) -> float:
     """Return the chance that a blind guess is right."""
     match question.kind:
@@ -220,7 +204,7 @@ def answered(posed: Posed, given: str) -> str:
     """Return an answer as it was read: a number with its unit, and its value if an expression was typed."""
     question, read = posed.question, _read(given)
     if question.kind is Kind.SPOT and (line := chosen_line(question, given)) is not None:
-        return _line(question, line)
+        return numbered_line(question, line)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
         return given
@@ -301,10 +285,6 @@ def chosen_line(question: Question, given: str) -> int | None:
     number = _LINE.fullmatch(given.strip())
     places = [int(number[1]) - 1] if number else places_of(question, given)
     return places[0] if len(places) == 1 and places[0] in candidates(question) else None
-
-
-def _line(question: Question, place: int) -> str:
-    return f"line {place + 1}: {script_lines(question)[place].strip()}"
 
 
 def _places(given: str, count: int) -> list[int]:

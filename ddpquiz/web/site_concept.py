@@ -25,15 +25,15 @@ from ddpquiz.curriculum.concept import (
     script_lines,
 )
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.search import meaning
 from ddpquiz.curriculum.yaml_file import has_option_line, with_option
 from ddpquiz.learning.answers import linked_cards
-from ddpquiz.learning.judge import HOW, chance, expected
+from ddpquiz.learning.judge import HOW, chance
 from ddpquiz.terminal.kit.layout import counted
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.lesson import demo_command
-from ddpquiz.terminal.pages.listing import sample, source_line
+from ddpquiz.terminal.pages.listing import sample
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
 # The labs of a concept as HTML: what to write, the file to begin with, and the hints, folded.
@@ -250,7 +250,7 @@ def source_html(key: str, known: Catalog) -> Markup:
     source = known.sources.get(key)
     if source is None:
         return Markup()
-    text = source_line(source)
+    text = source.line
     shown = _link(source.address, text) if source.address.startswith(("https://", "http://")) else text
     return element("p", "Source: ", shown, class_="source")
 
