@@ -1,17 +1,17 @@
-"""What `study`, `test` and home share: the choice of concepts, the desk, and runs of demos and proofs."""
+"""What `study`, `test` and home share: the desk, and runs of demos and proofs."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 import typer
 from rich.console import Console
 
 from ddpquiz.cli import clock
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Concept, DemoLink
+from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.progress import Progress
@@ -19,19 +19,6 @@ from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import console
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
-
-
-def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> Sequence[Concept]:
-    """Return the concepts that were named, or all, in learning order; UserError for an unknown name."""
-    tracks = {one.id for one in catalog.tracks}
-    if track is not None and track not in tracks:
-        raise UserError(f"There is no track `{track}`; tracks are {', '.join(sorted(tracks))}.")
-    wanted = {catalog.concept(name).id for name in names or ()}
-    return [
-        concept
-        for concept in catalog.concepts
-        if (not wanted or concept.id in wanted) and (track is None or concept.track == track)
-    ]
 
 
 def words(*first: str, **options: str | int | None) -> str:

@@ -89,7 +89,7 @@ def study(*, options: StudyOptions) -> None:
 def sit(options: StudyOptions, place: str = "", back_to: str = "") -> None:
     """Deal the cards, and show them; or show what else there is to do. For `place` and `back_to` see Desk."""
     known = loading.load()
-    concepts = desk.chosen(known, options.concept, options.track)
+    concepts = known.choose(options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
     with open_progress() as progress:
         at = clock.now()

@@ -20,10 +20,9 @@ from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
-from ddpquiz.curriculum.posed_question import Posed, on_machine
+from ddpquiz.curriculum.posed_question import Posed, expected, on_machine
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
-from ddpquiz.learning.judge import expected
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.quiz import Answer, Rules
@@ -227,7 +226,7 @@ def _fitting(known: Catalog, options: TestOptions) -> list[Question]:
         raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
     return [
         question
-        for concept in desk.chosen(known, options.concept, options.track)
+        for concept in known.choose(options.concept, options.track)
         for question in concept.questions
         if options.level in (None, question.level) and options.kind in (None, question.kind)
     ]

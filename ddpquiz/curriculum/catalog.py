@@ -35,6 +35,11 @@ class Source:
     year: str = ""
     address: str = ""
 
+    @property
+    def line(self) -> str:
+        """What is known of it, in one line."""
+        return " · ".join(filter(None, (self.title, self.authors, self.year, self.address)))
+
 
 @dataclass(frozen=True, slots=True)
 class LabTitle:
@@ -72,6 +77,16 @@ class Catalog:
         found = next((hit.concept.id for hit in hits), "")
         meant = _nearest(concept_id, self._concepts, 0.7) or found or _nearest(concept_id, self._concepts)
         raise UserError(f"No concept named '{concept_id}'. {_advice(meant, 'ddpquiz list')}")
+
+    def choose(self, names: Iterable[str] | None, track: str | None) -> tuple[Concept, ...]:
+        """The concepts with these names, or all, that are in a track, if it is named. UserError for an unknown name."""
+        tracks = {track.id for track in self.tracks}
+        if track is not None and track not in tracks:
+            raise UserError(f"There is no track `{track}`; tracks are {', '.join(sorted(tracks))}.")
+        wanted = {self.concept(name).id for name in names or self._concepts}
+        return tuple(
+            concept for concept in self.concepts if concept.id in wanted and (track is None or concept.track == track)
+        )
 
     def item(self, key: str) -> Item:
         """Return a card, question or prompt by `concept/id`. UserError if no item has this name."""

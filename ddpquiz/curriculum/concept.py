@@ -272,6 +272,11 @@ def fault(question: Question) -> int:
     return places_of(question, question.answer)[0]
 
 
+def numbered_line(question: Question, place: int) -> str:
+    """A line of the script with its number, as a learner sees it."""
+    return f"line {place + 1}: {script_lines(question)[place].strip()}"
+
+
 def fixed_script(question: Question) -> str:
     """Return the script with the line at fault replaced by its fix."""
     return _with(question, fault(question), question.fix)

@@ -35,7 +35,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 def evaluate(expression: str, values: Mapping[str, float]) -> float:
     """Return the value of `expression` with these values. ValueError with a sentence if it has none."""
     try:
-        return _value(_parsed(expression), values)
+        return _bounded(_value(_parsed(expression), values))
     except ZeroDivisionError:
         raise ValueError(f"`{expression}` divides by zero") from None
     except OverflowError:
@@ -65,12 +65,16 @@ def names(expression: str) -> set[str]:
     return found
 
 
-def spell(number: float) -> str:
-    """Format a number as a learner would write it: no `.0`, no thousands separators, at most six significant digits."""
+def whole_if_close(number: float) -> float:
+    """A whole number as an int, also if the error of floating point hides that it is one; others as they are."""
     whole = round(number)
-    if math.isclose(number, whole, rel_tol=1e-12, abs_tol=1e-15) or abs(number) >= 1e6:
-        return str(whole)
-    return f"{number:.6g}"
+    return whole if math.isclose(number, whole, rel_tol=1e-12, abs_tol=1e-15) else number
+
+
+def format_number(number: float) -> str:
+    """Format a number as a learner would write it: no `.0`, no thousands separators, at most six significant digits."""
+    number = whole_if_close(number)
+    return str(round(number)) if isinstance(number, int) or abs(number) >= 1e6 else f"{number:.6g}"
 
 
 def unknown_name(name: str, values: Mapping[str, object]) -> ValueError:
@@ -116,7 +120,7 @@ def _called(name: str, arguments: list[float]) -> float:
     try:
         return function(*arguments)
     except ValueError:
-        raise ValueError(f"`{name}({spell(arguments[0])})` has no value") from None
+        raise ValueError(f"`{name}({format_number(arguments[0])})` has no value") from None
 
 
 def _power(base: float, exponent: float) -> float:
@@ -124,7 +128,7 @@ def _power(base: float, exponent: float) -> float:
         raise OverflowError
     result = base**exponent
     if isinstance(result, complex):
-        raise ValueError(f"`{spell(base)} ** {spell(exponent)}` is not a real number")  # noqa: TRY004 - a value is at fault
+        raise ValueError(f"`{format_number(base)} ** {format_number(exponent)}` is not a real number")  # noqa: TRY004 - a value is at fault
     return float(result) if isinstance(result, float) else int(result)
 
 

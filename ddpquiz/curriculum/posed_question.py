@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault, numbered_line
 
 ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
@@ -19,13 +19,21 @@ _NUMBER = re.compile(r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECAS
 class Posed:
     """A question ready to be shown.
 
-    In `question` every text is filled in, and the answers of a `number` question are numbers. `values` is the draw.
-    `shown[place]` is the index into `question.options` or `question.lines` of the entry at that place.
+    In `question` every text is filled in. `values` is the draw of a `number` question, and `numbers` are the values of
+    its answer and of its traps, in this order, which the texts round. `shown[place]` is the index into
+    `question.options` or `question.lines` of the entry at that place.
     """
 
     question: Question
     values: Mapping[str, str]
     shown: tuple[int, ...]
+    numbers: tuple[float, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """On how many ranks its proof runs; 1 if it has none."""
+        proof = self.question.proof
+        return int(evaluate(proof.ranks, self.values)) if proof else 1
 
 
 def pose(question: Question, dice: random.Random) -> Posed:
@@ -33,7 +41,44 @@ def pose(question: Question, dice: random.Random) -> Posed:
     if question.kind is not Kind.NUMBER:
         return Posed(question, {}, _arranged(question, dice))
     values = {variable.name: dice.choice(variable.values) for variable in question.variables}
-    return Posed(filled(question, values), values, ())
+    return pose_with(question, values)
+
+
+def pose_with(question: Question, values: Mapping[str, str]) -> Posed:
+    """A `number` question with a draw. ValueError with a sentence if it has no answer with these values."""
+    numbers = tuple(
+        evaluate(expression, values) for expression in (question.answer, *(trap.answer for trap in question.traps))
+    )
+    answer, *wrong = map(formula.format_number, numbers)
+    traps = zip(question.traps, wrong, strict=True)
+    filled = replace(
+        question,
+        ask=fill(question.ask, values),
+        code=fill(question.code, values),
+        answer=answer,
+        traps=tuple(replace(trap, answer=number, why=fill(trap.why, values)) for trap, number in traps),
+        hints=tuple(fill(hint, values) for hint in question.hints),
+        steps=tuple(fill(step, values) for step in question.steps),
+        check=fill(question.check, values),
+        proof=_filled_proof(question.proof, values),
+    )
+    return Posed(filled, values, (), numbers)
+
+
+def expected(posed: Posed) -> str:
+    """The right answer, in the form in which a learner writes it."""
+    question = posed.question
+    match question.kind:
+        case Kind.CHOICE | Kind.CHOICES:
+            return " ".join(str(place) for place, i in enumerate(posed.shown, 1) if question.options[i].right)
+        case Kind.ORDER:
+            return " ".join(str(posed.shown.index(i) + 1) for i in range(len(question.lines)))
+        case Kind.NUMBER:
+            return f"{question.answer} {question.unit}".strip()
+        case Kind.OUTPUT:
+            return question.answer
+        case Kind.SPOT:
+            return numbered_line(question, fault(question))
 
 
 def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
@@ -51,8 +96,8 @@ def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
     names = [each.name for each in variables]
     for values in itertools.product(*(each.values for each in variables)):
         draw = dict(zip(names, values, strict=True))
-        answer = worth(question.answer, draw)
-        if any(isclose(worth(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps):
+        answer = evaluate(question.answer, draw)
+        if any(isclose(evaluate(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps):
             return question
     return changed
 
@@ -67,12 +112,13 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return _BRACES.sub(lambda brace: _replacement(brace, values), text)
 
 
-def worth(expression: str, values: Mapping[str, str]) -> float:
-    """Return the value of an expression with the values of a draw."""
-    return formula.evaluate(expression, {name: number(value) for name, value in values.items()})
+def evaluate(expression: str, values: Mapping[str, str]) -> float:
+    """The value of an expression with the values of a draw; an int if it is whole. ValueError if it has none."""
+    numbers = {name: parse_number(value) for name, value in values.items()}
+    return formula.whole_if_close(formula.evaluate(expression, numbers))
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """Parse a number; whole numbers become int, so that large ones stay exact."""
     return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
@@ -92,37 +138,16 @@ def _replacement(brace: re.Match[str], values: Mapping[str, str]) -> str:
         raise ValueError(f"a single `{brace[0]}`; write `{brace[0] * 2}` for a plain brace")
     name = brace[2].strip()
     if brace[1]:
-        return formula.spell(worth(name, values))
+        return formula.format_number(evaluate(name, values))
     if name not in values:
         raise formula.unknown_name(name, values)
     return values[name]
 
 
-def filled(question: Question, values: Mapping[str, str]) -> Question:
-    """Return a `number` question with a draw and its results in every text."""
-
-    def formatted(expression: str) -> str:
-        return formula.spell(worth(expression, values))
-
-    return replace(
-        question,
-        ask=fill(question.ask, values),
-        code=fill(question.code, values),
-        answer=formatted(question.answer),
-        traps=tuple(
-            replace(trap, answer=formatted(trap.answer), why=fill(trap.why, values)) for trap in question.traps
-        ),
-        hints=tuple(fill(hint, values) for hint in question.hints),
-        steps=tuple(fill(step, values) for step in question.steps),
-        check=fill(question.check, values),
-        proof=_filled_proof(question.proof, values),
-    )
-
-
 def _filled_proof(proof: Proof | None, values: Mapping[str, str]) -> Proof | None:
     if proof is None:
         return None
-    ranks = formula.spell(worth(proof.ranks, values))
+    ranks = formula.format_number(evaluate(proof.ranks, values))
     if isinstance(proof, DemoProof):
         return replace(proof, ranks=ranks, args=tuple(fill(argument, values) for argument in proof.args))
     return replace(proof, ranks=ranks)

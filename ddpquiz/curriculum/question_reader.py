@@ -25,7 +25,7 @@ from ddpquiz.curriculum.concept import (
     fixed_script,
     places_of,
 )
-from ddpquiz.curriculum.posed_question import fill, placeholders, worth
+from ddpquiz.curriculum.posed_question import evaluate, fill, placeholders
 from ddpquiz.curriculum.yaml_file import (
     OPTION,
     Fields,
@@ -233,7 +233,7 @@ def _judge_ranks(record: Fields, question: Question, proof: Proof) -> None:
 def _judge_count(record: Fields, question: Question, ranks: float) -> None:
     if ranks not in range(1, MOST_RANKS + 1):
         _complain_in_proof(
-            record, "ranks", f"expected a whole number from 1 to {MOST_RANKS}, got {formula.spell(ranks)}"
+            record, "ranks", f"expected a whole number from 1 to {MOST_RANKS}, got {formula.format_number(ranks)}"
         )
         return
     named = {question.rank or 0}
@@ -418,14 +418,14 @@ def _draws(question: Question) -> Iterator[dict[str, str]]:
 
 
 def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator[tuple[Node, str]]:
-    answer = _attempt(worth, question.answer, values)
+    answer = _attempt(evaluate, question.answer, values)
     if isinstance(answer, ValueError):
         yield record.at("answer"), str(answer)
         return
-    if not question.tolerance and not math.isclose(answer, float(formula.spell(answer)), rel_tol=1e-9):
+    if not question.tolerance and not math.isclose(answer, float(formula.format_number(answer)), rel_tol=1e-9):
         yield record.at("answer"), f"the answer is {answer!r}, which a learner cannot type exactly; add a `tolerance`"
     for trap, node in zip(question.traps, record.children("traps"), strict=False):
-        wrong = _attempt(worth, trap.answer, values)
+        wrong = _attempt(evaluate, trap.answer, values)
         if isinstance(wrong, ValueError):
             yield node, str(wrong)
         elif math.isclose(wrong, answer, rel_tol=max(question.tolerance, 1e-9), abs_tol=1e-12):
@@ -434,7 +434,7 @@ def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator
         if isinstance(filled := _attempt(fill, text, values), ValueError):
             yield node, f"`{name}`: {filled}"
     if question.proof:
-        ranks = _attempt(worth, question.proof.ranks, values)
+        ranks = _attempt(evaluate, question.proof.ranks, values)
         if ranks not in range(1, MOST_RANKS + 1):
             yield peek(record.at("proof"), "ranks"), f"`ranks` is not a whole number from 1 to {MOST_RANKS}"
 

@@ -138,9 +138,9 @@ class _Term:
     def __init__(self, word: str) -> None:
         self._word = word
         self._means = meaning(word)
-        self._whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        self._whole = re.compile(rf"{_beginning(word)}(?!\w)")
         self._beginnings = beginnings(word)
-        self._forms = re.compile(rf"\b(?:{'|'.join(map(re.escape, self._beginnings))})\w*")
+        self._forms = re.compile(rf"(?:{'|'.join(map(_beginning, self._beginnings))})\w*")
         self._in_full = [_Term(each) for each in _SHORT.get(word, "").split()]
 
     def closeness_in_heading(self, heading: str) -> float:
@@ -157,6 +157,12 @@ class _Term:
         if any(each in text for each in self._beginnings):
             return max([part, *(_FORM for found in self._forms.findall(text) if _meaning(found) == self._means)])
         return part
+
+
+def _beginning(of_word: str) -> str:
+    """An expression for text at the beginning of a word. What stands before it is looked at last, which is fast."""
+    text = re.escape(of_word)
+    return rf"{text}(?<!\w{text})"
 
 
 def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:

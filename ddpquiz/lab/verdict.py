@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
-from ddpquiz.curriculum.formula import spell
+from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
 from ddpquiz.diagnosis.root_cause import failed_in_communication
 from ddpquiz.diagnosis.verdict import SIZES
@@ -468,7 +468,7 @@ def _measured(budget: Budget, phase: Phase, ranks: int, where: str) -> str:
     match budget.rule:
         case Limit(left=left, sign=sign) as limit:
             found, bound = limit.sides(_values(phase, ranks))
-            verb = "is" if spell(bound) == "1" or _forbids(sign, bound) else "are"
+            verb = "is" if format_number(bound) == "1" or _forbids(sign, bound) else "are"
             return f"{_amount(found, left)}{where}; {_bound(sign, bound)} {verb} {_asks(sign, bound)}"
         case Order(earlier=earlier, later=later):
             late = _lateness(budget.rule, phase)
@@ -486,11 +486,11 @@ def _lateness(order: Order, phase: Phase) -> str | None:
 
 def _amount(found: float, left: str) -> str:
     """Return an amount with its unit, such as `1 collective called`."""
-    is_one = spell(found) == "1"
+    is_one = format_number(found) == "1"
     if left.startswith("calls_"):
-        return f"{spell(found)} {'call' if is_one else 'calls'} of {left.removeprefix('calls_')}"
+        return f"{format_number(found)} {'call' if is_one else 'calls'} of {left.removeprefix('calls_')}"
     one, many = UNITS.get(left, (left, left))
-    return f"{spell(found)} {one if is_one else many}"
+    return f"{format_number(found)} {one if is_one else many}"
 
 
 def _bound(sign: str, bound: float) -> str:
@@ -498,7 +498,7 @@ def _bound(sign: str, bound: float) -> str:
     if _forbids(sign, bound):
         return "none"
     whole = math.floor(bound + ROUNDING) if sign == "<=" else math.ceil(bound - ROUNDING) if sign == ">=" else bound
-    return f"{_BOUNDS[sign][0]}{spell(whole)}"
+    return f"{_BOUNDS[sign][0]}{format_number(whole)}"
 
 
 def _asks(sign: str, bound: float) -> str:

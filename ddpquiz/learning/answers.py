@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from ddpquiz.curriculum.concept import Card, Concept, Kind, Question, script_lines
-from ddpquiz.curriculum.posed_question import Posed, filled
+from ddpquiz.curriculum.posed_question import Posed, pose_with
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
@@ -147,13 +147,13 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
     if values.keys() != {variable.name for variable in question.variables}:
         return []
     try:
-        asked = filled(question, values) if values else question
+        posed = pose_with(question, values) if values else Posed(question, {}, tuple(range(len(question.lines))))
     except (ValueError, OverflowError):  # values for which the question has no answer, such as no ranks
         return []
-    whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), text).whys
+    whys = judge(posed, text).whys
     return [
-        Misconception(trap.why, shown.why, asked.ask, text)
-        for trap, shown in zip(question.traps, asked.traps, strict=True)
+        Misconception(trap.why, shown.why, posed.question.ask, text)
+        for trap, shown in zip(question.traps, posed.question.traps, strict=True)
         if trap.why and shown.why in whys
     ]
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, places_of, script_lines
+from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, numbered_line, places_of, script_lines
 from ddpquiz.curriculum.posed_question import Posed
 
 # Parse, compare and convert units as people write them.
@@ -101,7 +101,7 @@ def _together(what: str, of_what: str) -> bool:
 
 # Judge answers: whether they are right and, if not, why. One function for each kind of question.
 
-_ROUNDING = 1e-5  # relative; content spells numbers with six digits
+_ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
 _NUMBER_AND_UNIT = re.compile(r"((?:sqrt|log2|[-+*/().\de ])*[\d)])\s*(.*)", re.IGNORECASE)
 _TIMES_SIGN = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
@@ -136,29 +136,13 @@ def judge(posed: Posed, given: str) -> Verdict:
         case Kind.CHOICES:
             return _choices(posed, given)
         case Kind.NUMBER:
-            return _number(posed.question, given)
+            return _number(posed, given)
         case Kind.ORDER:
             return _order(posed, given)
         case Kind.OUTPUT:
             return _output(posed.question, given)
         case Kind.SPOT:
             return _spot(posed.question, given)
-
-
-def expected(posed: Posed) -> str:
-    """Return the right answer, in the form in which a learner writes it."""
-    question = posed.question
-    match question.kind:
-        case Kind.CHOICE | Kind.CHOICES:
-            return " ".join(str(place) for place, i in enumerate(posed.shown, 1) if question.options[i].right)
-        case Kind.ORDER:
-            return " ".join(str(posed.shown.index(i) + 1) for i in range(len(question.lines)))
-        case Kind.NUMBER:
-            return f"{question.answer} {question.unit}".strip()
-        case Kind.OUTPUT:
-            return question.answer
-        case Kind.SPOT:
-            return _line(question, fault(question))
 
 
 def chance(question: Question) -> float:
@@ -220,13 +204,13 @@ def answered(posed: Posed, given: str) -> str:
     """Return an answer as it was read: a number with its unit, and its value if an expression was typed."""
     question, read = posed.question, _read(given)
     if question.kind is Kind.SPOT and (line := chosen_line(question, given)) is not None:
-        return _line(question, line)
+        return numbered_line(question, line)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
         return given
     said = given.strip() if read.unit else f"{given.strip()} {question.unit}".strip()
     as_typed = read.literal and value == read.value
-    return said if as_typed else f"{said} = {formula.spell(value)} {question.unit}".strip()
+    return said if as_typed else f"{said} = {formula.format_number(value)} {question.unit}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +238,8 @@ def _in_unit(question: Question, read: _Read) -> float | None:
     return converted(read.value, read.unit, question.unit) if read.unit else read.value
 
 
-def _number(question: Question, given: str) -> Verdict:
-    read = _read(given)
+def _number(posed: Posed, given: str) -> Verdict:
+    question, read = posed.question, _read(given)
     if read is None and _DECIMAL_COMMA.search(given):
         return Verdict(right=False, unclear="Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800.")
     if read is None:
@@ -264,10 +248,12 @@ def _number(question: Question, given: str) -> Verdict:
     value, wanted = _in_unit(question, read), f"in {question.unit}" if question.unit else "without a unit"
     if value is None:
         return Verdict(right=False, unclear=f"Answer {wanted}.")
-    if _close(value, question.answer, question.tolerance):
+    right, *wrong = posed.numbers
+    if _close(value, right, question.tolerance):
         return Verdict(right=True)
-    whys = [trap.why for trap in question.traps if _close(value, trap.answer, question.tolerance)]
-    if not whys and not read.unit and is_slip(value, float(question.answer), question.unit, question.tolerance):
+    traps = zip(question.traps, wrong, strict=True)
+    whys = [trap.why for trap, number in traps if _close(value, number, question.tolerance)]
+    if not whys and not read.unit and is_slip(value, right, question.unit, question.tolerance):
         return Verdict(right=False, unclear=f"{given.strip()} {question.unit}? Answer {wanted}.")
     return Verdict(right=False, whys=tuple(whys[:1]))
 
@@ -301,10 +287,6 @@ def chosen_line(question: Question, given: str) -> int | None:
     return places[0] if len(places) == 1 and places[0] in candidates(question) else None
 
 
-def _line(question: Question, place: int) -> str:
-    return f"line {place + 1}: {script_lines(question)[place].strip()}"
-
-
 def _places(given: str, count: int) -> list[int]:
     """Parse `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; return [] for anything else."""
     words = re.split(r"[\s,;]+", given.strip(" \t\n.,;"))
@@ -329,9 +311,8 @@ def _said(text: str) -> list[str | float]:
     return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
 
 
-def _close(value: float, answer: str, tolerance: float) -> bool:
-    right = float(answer)
-    exact = not tolerance and right.is_integer()
+def _close(value: float, right: float, tolerance: float) -> bool:
+    exact = not tolerance and isinstance(right, int)
     return math.isclose(value, right, rel_tol=1e-12 if exact else max(tolerance, _ROUNDING), abs_tol=1e-12)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.concept import Kind, Question, fixed_script, without
-from ddpquiz.curriculum.posed_question import Posed, filled, worth
+from ddpquiz.curriculum.posed_question import Posed, pose_with
 from ddpquiz.ranks.proof_runner import (
     ProofRunner,
     agrees,
@@ -82,11 +82,12 @@ def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
     for values in draws(question):
         posed = _posed(question, values)
         seen = lab.observe(posed)
-        right = worth(question.answer, values)
+        right, *wrong = posed.numbers
         if not all_close(right, question.tolerance, seen):
             drawn = ", ".join(f"{name} = {value}" for name, value in values.items())
             yield f"{f'with {drawn} ' * bool(drawn)}the answer is {right:g}, but {seen}"
-        unseen -= {t for t in unseen if not close(worth(t.answer, values), right, question.tolerance)}
+        traps = zip(question.traps, wrong, strict=True)
+        unseen -= {trap for trap, value in traps if not close(value, right, question.tolerance)}
     for trap in unseen:
         yield f"the trap {trap.answer!r} gives the right answer in every draw"
 
@@ -141,4 +142,4 @@ def draws(question: Question) -> list[dict[str, str]]:
 
 
 def _posed(question: Question, values: Mapping[str, str] | None = None) -> Posed:
-    return Posed(question, {}, ()) if values is None else Posed(filled(question, values), values, ())
+    return Posed(question, {}, ()) if values is None else pose_with(question, values)

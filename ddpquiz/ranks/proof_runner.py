@@ -9,7 +9,7 @@ from pathlib import Path
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows, fixed_script
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.packs import require_consent
-from ddpquiz.curriculum.posed_question import Posed, number, worth
+from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
@@ -75,12 +75,13 @@ class ProofRunner:
         """
         proof = posed.question.proof
         require_consent(posed.question.concept.rpartition("/")[0], proof.origin if proof else "")
-        ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
             case DemoProof():
-                return self._observe_demo(demo_file(proof.demo, self.demos), ranks, proof.args, proof.label)
+                return self._observe_demo(demo_file(proof.demo, self.demos), posed.ranks, proof.args, proof.label)
             case CodeProof():
-                return run_code(source(posed, option), ranks, STILL if may_hang(posed.question, option) else PATIENCE)
+                return run_code(
+                    source(posed, option), posed.ranks, STILL if may_hang(posed.question, option) else PATIENCE
+                )
         raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
 
     def _observe_demo(self, path: Path, ranks: int, args: tuple[str, ...], label: str) -> Observed:
@@ -212,6 +213,6 @@ def flat(text: str) -> str:
 def _last_number(text: str) -> float | None:
     words = text.replace(",", "").split()
     try:
-        return number(words[-1]) if words else None
+        return parse_number(words[-1]) if words else None
     except ValueError:
         return None

@@ -25,15 +25,15 @@ from ddpquiz.curriculum.concept import (
     script_lines,
 )
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.search import meaning
 from ddpquiz.curriculum.yaml_file import has_option_line, with_option
 from ddpquiz.learning.answers import linked_cards
-from ddpquiz.learning.judge import HOW, chance, expected
+from ddpquiz.learning.judge import HOW, chance
 from ddpquiz.terminal.kit.layout import counted
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.lesson import demo_command
-from ddpquiz.terminal.pages.listing import sample, source_line
+from ddpquiz.terminal.pages.listing import sample
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
 # The labs of a concept as HTML: what to write, the file to begin with, and the hints, folded.
@@ -205,10 +205,10 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
         "kind": Kind.CHOICE if asked.kind is Kind.SPOT else asked.kind,  # one line of many is chosen
         "level": asked.level,
         "chance": chance(asked),
-        "answer": float(asked.answer) if asked.kind is Kind.NUMBER else asked.answer,
+        "answer": float(posed.numbers[0]) if posed.numbers else asked.answer,
         "unit": asked.unit,
         "tolerance": asked.tolerance,
-        "traps": [float(trap.answer) if asked.kind is Kind.NUMBER else trap.answer for trap in asked.traps],
+        "traps": [*map(float, posed.numbers[1:])] if posed.numbers else [trap.answer for trap in asked.traps],
         "shown": texts,
         "right": right,
         "places": [*posed.shown],
@@ -250,7 +250,7 @@ def source_html(key: str, known: Catalog) -> Markup:
     source = known.sources.get(key)
     if source is None:
         return Markup()
-    text = source_line(source)
+    text = source.line
     shown = _link(source.address, text) if source.address.startswith(("https://", "http://")) else text
     return element("p", "Source: ", shown, class_="source")
 

@@ -7,10 +7,9 @@ import math
 
 import pytest
 
-from ddpquiz.curriculum import posed_question
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
 from ddpquiz.curriculum.loading import load
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import parse_number, pose_with
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.paths import demos_dir
@@ -46,9 +45,9 @@ def test_every_proof_holds_for_its_key_and_for_no_other_answer(concept):
     assert complaints == {}
     for question in filter(is_arithmetic, questions):  # one draw on a rank; the test below needs none for every draw
         values = draws(question)[0]
-        seen = ProofRunner().observe(Posed(posed_question.filled(question, values), values, ()))
-        right = posed_question.worth(question.answer, values)
-        assert all_close(right, question.tolerance, seen), (question.id, values, seen)
+        posed = pose_with(question, values)
+        seen = ProofRunner().observe(posed)
+        assert all_close(posed.numbers[0], question.tolerance, seen), (question.id, values, seen)
 
 
 @pytest.mark.slow
@@ -57,12 +56,10 @@ def test_a_key_is_what_its_proof_prints_for_every_draw(question):
     """A proof runs on one draw at a time, and only some may show that a capacity must be a whole number."""
     for draw in itertools.product(*(variable.values for variable in question.variables)):
         values = dict(zip((variable.name for variable in question.variables), draw, strict=True))
-        names = {"__name__": "__main__", "rank": 0, "world_size": 1} | {
-            n: posed_question.number(v) for n, v in values.items()
-        }
+        names = {"__name__": "__main__", "rank": 0, "world_size": 1} | {n: parse_number(v) for n, v in values.items()}
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(f"import math, os, torch\n{question.proof.code}", names)  # as a rank does
-        key, shown = float(posed_question.filled(question, values).answer), float(printed.getvalue().split()[-1])
+        key, shown = pose_with(question, values).numbers[0], float(printed.getvalue().split()[-1])
         assert math.isclose(key, shown, rel_tol=max(question.tolerance, 1e-6)), values
 
 

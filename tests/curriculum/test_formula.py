@@ -71,6 +71,12 @@ def test_what_has_no_value_is_refused_with_a_sentence(expression):
     assert str(refusal.value) == REFUSALS[expression]
 
 
+@pytest.mark.parametrize("value", [10**400, float("inf"), float("nan")], ids=["whole", "inf", "nan"])
+def test_a_value_that_is_too_large_is_refused_also_if_nothing_is_computed_from_it(value):
+    with pytest.raises(ValueError, match="`n` has a value that is too large"):
+        formula.evaluate("n", {"n": value})
+
+
 def test_the_names_in_an_expression_are_known_without_their_values():
     assert formula.names("2 * (n - 1) / max(n, k) * -s") == {"n", "k", "s"}
     with pytest.raises(ValueError, match=r"`n\.real` is not allowed"):
@@ -101,4 +107,4 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("number", SPELLINGS)
 def test_numbers_are_written_as_a_learner_would(number):
-    assert formula.spell(number) == SPELLINGS[number]
+    assert formula.format_number(number) == SPELLINGS[number]

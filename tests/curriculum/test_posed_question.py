@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Line, Option, Question, Trap, Variable
-from ddpquiz.curriculum.posed_question import ON_MACHINE, fill, on_machine, pose
+from ddpquiz.curriculum.posed_question import ON_MACHINE, fill, on_machine, pose, pose_with
 
 NUMBER = Question(
     concept="ring",
@@ -48,6 +48,14 @@ def test_every_text_of_a_number_question_is_filled_in():
     assert (asked.hints, asked.steps, asked.check) == (("400 bytes",), ("2 steps",), "less than 2400")
     assert asked.proof == DemoProof("3", "ring", "bytes sent", ("--size", "1200", "--half=600"))
     assert posed.shown == ()
+
+
+def test_the_values_of_the_answer_and_the_traps_are_not_rounded_as_their_texts_are():
+    assert drawn("3").numbers == (1600, 2400, 1200 / 7)
+    exact = pose_with(replace(NUMBER, answer="s * 0.1 * 3 / n"), {"n": "1", "s": "1"})  # 0.30000000000000004
+    assert (exact.question.answer, exact.numbers[0]) == ("0.3", 0.1 * 3)
+    whole = pose_with(replace(NUMBER, answer="(n + 0.1 + 0.2) * 10 - 10 * n"), {"n": "1", "s": "1"}).numbers[0]
+    assert (whole, type(whole)) == (3, int)  # so that the judge asks for exactly this number
 
 
 def test_the_draw_depends_on_the_dice_alone():

@@ -8,8 +8,8 @@ from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning import explain, quiz, study
-from ddpquiz.learning.judge import expected
 from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style

@@ -7,8 +7,8 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 
 from ddpquiz.curriculum.concept import Option
-from ddpquiz.curriculum.posed_question import Posed, pose
-from ddpquiz.learning.judge import answered, chance, expected, judge
+from ddpquiz.curriculum.posed_question import Posed, evaluate, expected, pose
+from ddpquiz.learning.judge import answered, chance, judge
 
 STRAIGHT = {
     question.key: replace(posed, shown=tuple(range(len(posed.shown))))
@@ -19,7 +19,7 @@ STRAIGHT = {
 
 def number(answer="1800", unit="bytes", tolerance=0.0, traps=()):
     question = replace(STEPS, answer=answer, unit=unit, tolerance=tolerance, traps=traps, ask="?", variables=())
-    return Posed(question, {}, ())
+    return Posed(question, {}, (), tuple(evaluate(text, {}) for text in (answer, *(trap.answer for trap in traps))))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS
 
 from ddpquiz.cli.prediction import Before, _question, ask
 from ddpquiz.curriculum.loading import load
-from ddpquiz.curriculum.posed_question import pose
-from ddpquiz.learning.judge import expected
+from ddpquiz.curriculum.posed_question import expected, pose
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style

@@ -11,9 +11,9 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, quizzing, right, screen
 
 from ddpquiz.curriculum.concept import Kind, Level
-from ddpquiz.curriculum.posed_question import pose
+from ddpquiz.curriculum.posed_question import expected, pose
 from ddpquiz.learning import mastery, quiz
-from ddpquiz.learning.judge import chance, expected
+from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin, choose_questions
 
 

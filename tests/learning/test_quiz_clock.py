@@ -9,7 +9,7 @@ from run_program import log, piped, sample
 from sample import BYTES, HOOKS, PHASES, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen
 
-from ddpquiz.learning.judge import expected
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, news
 from ddpquiz.learning.quiz_scores import scores
 from ddpquiz.terminal.sittings import question_view

@@ -8,7 +8,7 @@ from run_program import piped
 from sample import BYTES, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
 
-from ddpquiz.learning.judge import expected
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetSureness, begin
 
 CONFIDENT = Rules(confidence=True)

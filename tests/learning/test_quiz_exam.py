@@ -11,7 +11,7 @@ from run_program import LEAVE_SCREEN, log, sample
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
 
-from ddpquiz.learning.judge import expected
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetSureness, begin, news
 
 EXAM = Rules(exam=True)

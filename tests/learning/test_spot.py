@@ -9,9 +9,9 @@ from sample_sittings import press, quizzing, screen, spoken
 from spot_question import CODE, SPOT, spot_complaints, spot_file
 
 from ddpquiz.curriculum.concept import Shows, Trap, fault, fixed_script, script_lines, without
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.answers import answer_text, beliefs
-from ddpquiz.learning.judge import answered, chance, expected, judge
+from ddpquiz.learning.judge import answered, chance, judge
 from ddpquiz.ranks.proof_check import prove_all
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.listing import item_page

@@ -7,7 +7,7 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, STEPS
 from sample_sittings import press, quizzing, screen
 
-from ddpquiz.learning.judge import expected
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.terminal.kit import style
 
 

@@ -11,9 +11,10 @@ from sample_sittings import press, quizzing, screen
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
-from ddpquiz.learning.judge import expected, judge
+from ddpquiz.learning.judge import judge
 from ddpquiz.learning.quiz import Given
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view

@@ -1,11 +1,14 @@
 """The page of an item: its question, its answer, why, its source, and the code of its proof."""
 
+from __future__ import annotations
+
 import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
@@ -13,13 +16,14 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
-from ddpquiz.curriculum.demo_scripts import Demo
-from ddpquiz.curriculum.posed_question import Posed, pose
-from ddpquiz.curriculum.search import Hit
-from ddpquiz.learning.judge import expected
-from ddpquiz.learning.side_files import Timing
+from ddpquiz.curriculum.posed_question import Posed, expected, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
+
+if TYPE_CHECKING:  # most pages need none of them
+    from ddpquiz.curriculum.demo_scripts import Demo
+    from ddpquiz.curriculum.search import Hit
+    from ddpquiz.learning.side_files import Timing
 
 # The page of an item: its question, its answer, why, its source, and the code of its proof.
 
@@ -41,7 +45,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             ]
         case _:
             parts = _question_page(item, marks)
-    return Group(*parts, *(section("Source", Text(plain(source_line(source)))) if source else []))
+    return Group(*parts, *(section("Source", Text(plain(source.line))) if source else []))
 
 
 def sample(question: Question) -> Posed:
@@ -122,11 +126,6 @@ def _proof(proof: Proof) -> list[RenderableType]:
         return [Text(f"{what} on {ranks}"), *shown]
     words = " ".join((proof.demo, *proof.args))
     return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
-
-
-def source_line(source: Source) -> str:
-    """Return a source in one line: those of title, authors, year and address that are known."""
-    return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))
 
 
 # Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.judge import Verdict, expected, judge
+from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view

@@ -12,7 +12,7 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
-from ddpquiz.curriculum.posed_question import Posed, number, worth
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
@@ -143,8 +143,7 @@ def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterato
 def _head(posed: Posed) -> RenderableType:
     """Draw where a proof runs, and what stands for the answer in its code."""
     asked = posed.question
-    ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
-    on_ranks = f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
+    on_ranks = f"{posed.ranks} rank{'s' * (posed.ranks != 1)} on CPU over Gloo"
     head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
     each = f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."
     return Group(head, Text(each), Text()) if _each_option_runs(asked) else head
@@ -203,7 +202,8 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
     """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
-        held = proof_runner.all_close(number(asked.answer), max(asked.tolerance, 1e-5), observed)  # the text is rounded
+        tolerance = max(asked.tolerance, 1e-5)  # what is printed may be rounded
+        held = proof_runner.all_close(posed.numbers[0], tolerance, observed)
     else:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")

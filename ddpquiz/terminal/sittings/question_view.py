@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, candidates, fault, script_lines
-from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected, instruction
+from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, instruction
 from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, KeyScreen

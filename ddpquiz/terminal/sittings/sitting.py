@@ -20,7 +20,6 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, prefixed
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.pages.listing import source_line
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
@@ -148,7 +147,7 @@ class SittingScreen(KeyScreen):
 
     def show_source(self, key: str) -> None:
         source = self.desk.sources.get(key)
-        self.note = source_line(source) if source else key
+        self.note = source.line if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
         """Read lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.
