@@ -17,7 +17,7 @@ from typing import Any
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.device import Machine
-from ddpquiz.ranks.forks import adopt_orphans, children, kill_group, kill_strays
+from ddpquiz.ranks.forks import adopt_orphans, children, kill_group, kill_orphans
 from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
 
 # Not with -m, which searches the working directory first: a `types.py` there would replace Python's own. A rank later
@@ -127,7 +127,7 @@ class ServerConnection:
         for pid in self.pids:
             kill_group(pid)
         if self.process.returncode and self.pids:
-            kill_strays(self._other_children)
+            kill_orphans(self._other_children)
         self.pids.clear()
 
 
