@@ -81,7 +81,7 @@ def _labs(concepts: Sequence[Concept], pack: Path | None) -> tuple[int, list[str
 
 def _check_labs(names: list[str], pack: Path | None) -> None:
     """Read labs and run everything that their checks must decide; exit with 1 if one decides wrongly."""
-    from ddpquiz.cli.lab_work import chosen_labs, prove_labs  # noqa: PLC0415  # only --labs runs ranks
+    from ddpquiz.cli.lab import chosen_labs, prove_labs  # noqa: PLC0415  # only --labs needs it
 
     labs, complaints = chosen_labs(names, pack)
     problems = [str(complaint) for complaint in complaints] or prove_labs(labs)

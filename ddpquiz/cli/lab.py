@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json as encoder
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 
-from ddpquiz.cli import completion, lab_commands
+from ddpquiz.cli import clock, completion
+from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
+from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
+from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names, pack_labs
+from ddpquiz.errors import Complaint, ContentError, UserError
+from ddpquiz.lab import pages
 from ddpquiz.lab.folder import LabFolder
-from ddpquiz.paths import own_labs_dir
+from ddpquiz.lab.history import LabHistory
+from ddpquiz.lab.verdict import LabFigure, LabVerdict
+from ddpquiz.paths import data_dir, own_labs_dir
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit.screen import is_interactive
 
 
 def lab(
@@ -42,30 +52,161 @@ def lab(
     if name is None:
         if check or task or hint or solution or reset:
             raise typer.BadParameter("name a lab; `ddpquiz lab` lists them.", param_hint="NAME")
-        lab_commands.list_labs(files)
+        _list_labs(files)
         return
     found = load(name)
     if task:
-        lab_commands.print_task(found)
+        layout.show(style.console(), pages.task(found))
     elif hint:
-        lab_commands.print_hint(found)
+        _print_hint(found)
     elif solution:
-        lab_commands.print_solution(found)
+        _print_solution(found)
     elif reset:
-        lab_commands.reset(found, files)
+        _reset(found, files)
     elif check:
-        lab_commands.check_once(found, files, json=json_)
+        _check_once(found, files, json=json_)
     else:
-        from ddpquiz.cli import lab_work  # noqa: PLC0415  # the list and the task need nothing that runs ranks
-
-        lab_work.work_on(found, files)
+        work_on(found, files)
 
 
 def folder_of(named: Path | None) -> LabFolder:
-    """Return the folder of the learner's files: the one that was named, or the usual one."""
+    """The folder of the learner's files: the one that was named, or the usual one."""
     return LabFolder(named or own_labs_dir())
 
 
 def load(name: str) -> Lab:
-    """Return the lab of a name, `pack/lab` for one of a pack; UserError if no lab has this name."""
+    """The lab of a name, `pack/lab` for one of a pack; UserError if no lab has this name."""
     return load_pack_lab(name) if "/" in name else load_lab(name, others=pack_lab_names())
+
+
+def all_labs() -> list[Lab]:
+    """All labs in the order of their concepts, then those of packs; ContentError if one is not valid."""
+    labs, complaints = survey_labs([concept.id for concept in loading.load().concepts])
+    if complaints:
+        raise ContentError(tuple(complaints))
+    return [*labs, *pack_labs()]
+
+
+def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
+    """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once.
+
+    `place` is that of the first lab in a guided path; see Desk.
+    """
+    if not is_interactive():
+        _check_once(lab, files, json=False)
+        return
+    from ddpquiz.lab.screen import LabScreen  # noqa: PLC0415  # lists, tasks and hints run no ranks
+
+    now: Lab | None = lab
+    while now:
+        files.begin(now)
+        screen = LabScreen(now, files.file(now), _history(), _run_demo, place)
+        screen.show(style.console())
+        if not screen.passed_here:
+            typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
+        now, place = _history().next_lab(now, all_labs()) if screen.wants_next else None, ""
+
+
+def _run_demo(concept: str) -> None:
+    """Run the first demo of a concept."""
+    from ddpquiz.cli.desk import Runs  # noqa: PLC0415  # lists, tasks and hints run no demos
+
+    links = loading.load().concept(concept).demos
+    if not links:
+        raise UserError(f"The concept {concept} has no demo.")
+    Runs().demo(links[0])
+
+
+def _history() -> LabHistory:
+    return LabHistory(data_dir(), clock.now)
+
+
+def _list_labs(files: LabFolder) -> None:
+    known = all_labs()
+    begun = [lab.id for lab in known if files.has(lab)]
+    listed = pages.labs(loading.load(), known, pages.LabProgress(_history().standings(), begun))
+    layout.show_paged(style.console(), listed)
+
+
+def _print_hint(lab: Lab) -> None:
+    """Print the hints that were shown before, and the next one."""
+    count = min(len(lab.hints), _history().hints_shown(lab) + 1)
+    _history().save_hints(lab, count)
+    for number in range(1, count + 1):
+        layout.show(style.console(), pages.hint(lab, number))
+
+
+def _print_solution(lab: Lab) -> None:
+    """Print the solution, and save that it was seen."""
+    _history().save_seen(lab)
+    typer.echo(lab.solution.source, nl=False)
+
+
+def _reset(lab: Lab, files: LabFolder) -> None:
+    """Write the starter again, and say where the file that was there is now."""
+    old = files.reset(lab)
+    typer.echo(f"{files.file(lab)} is the starter again." + (f" Your file is now {old}." if old else ""))
+
+
+def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
+    """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
+    from ddpquiz.lab.check import check_file, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
+
+    file = files.file(lab)
+    if files.begin(lab) and not json:
+        typer.echo(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
+    verdict = check_file(lab, file)
+    figures = compare(lab, verdict) if verdict.passed else ()
+    if json:
+        typer.echo(encoder.dumps(_as_data(lab, verdict, figures), ensure_ascii=False))
+    else:
+        layout.show(style.console(), Group(*pages.verdict(lab, file, verdict, figures)))
+        for part in pages.repeat(verdict):
+            style.console().print(part, soft_wrap=True)  # a command is to be copied
+    if not verdict.passed:
+        raise typer.Exit(1)
+    _history().save_pass(lab, verdict)
+
+
+def _as_data(lab: Lab, verdict: LabVerdict, figures: tuple[LabFigure, ...]) -> dict[str, Any]:
+    return {
+        "lab": lab.id, "passed": verdict.passed, "outcome": verdict.outcome, "sentence": verdict.sentence,
+        "advice": verdict.advice, "caught": verdict.caught, "rank": verdict.rank, "ranks": verdict.ranks,
+        "line": verdict.line, "seed": verdict.seed,
+        "values": {str(rank): text for rank, text in verdict.values.items()},
+        "waits": [{"rank": at.rank, "in": at.waits_in, "line": at.line} for at in verdict.waits],
+        "repeat": verdict.repeat, "stars": list(verdict.stars), "runs": verdict.runs,
+        "figures": {figure.name: {"yours": figure.yours, "reference": figure.reference} for figure in figures},
+        "seconds": round(verdict.seconds, 2),
+    }  # fmt: skip
+
+
+def chosen_labs(names: list[str], pack: Path | None) -> tuple[list[Lab], list[Complaint]]:
+    """Read the labs with these names, or `all`, of the folder of a pack or those that are shipped.
+
+    The name of a lab in a pack that was added begins with the name of the pack.
+    """
+    wanted = [] if names == ["all"] else names
+    if pack:
+        return survey_labs_of_pack(pack, [load_lab(name, pack / "labs").id for name in wanted])
+    of_packs = [load_pack_lab(name) for name in wanted if "/" in name]
+    shipped = [load_lab(name).id for name in wanted if "/" not in name]
+    if of_packs and not shipped:
+        return of_packs, []
+    labs, complaints = survey_labs([concept.id for concept in loading.load().concepts], shipped)
+    return [*labs, *of_packs], complaints
+
+
+def prove_labs(labs: Iterable[Lab]) -> list[str]:
+    """Check all attempts of these labs on real ranks, and return a line for each verdict that is wrong."""
+    from ddpquiz.lab.check import prove_lab  # noqa: PLC0415  # only this and a check run ranks
+
+    problems: list[str] = []
+    for lab in labs:
+        for proven in prove_lab(lab):
+            verdict = proven.verdict
+            what = "passed" if verdict.passed else f"caught by {verdict.caught}"
+            typer.echo(f"{lab.id}: {proven.attempt.name}: {what}, {verdict.seconds:.1f} s. {verdict.sentence}")
+            if proven.complaint:
+                problems.append(f"{lab.folder / 'lab.yaml'}: {proven.complaint}")
+    return problems

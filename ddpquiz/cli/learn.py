@@ -114,10 +114,10 @@ class PathCommands:
         )
 
     def lab(self, path: GuidedPath) -> None:
-        from ddpquiz.cli import lab, lab_work  # noqa: PLC0415  # the lesson does not wait for it
+        from ddpquiz.cli import lab  # noqa: PLC0415  # the lesson does not wait for it
 
         if path.lab:
-            lab_work.work_on(lab.load(path.lab.id), lab.folder_of(None), path.place(StageName.LAB))
+            lab.work_on(lab.load(path.lab.id), lab.folder_of(None), path.place(StageName.LAB))
 
 
 # `ddpquiz learn`: follow the guided path through a concept, or read its lesson.

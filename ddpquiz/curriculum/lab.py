@@ -287,7 +287,7 @@ class Budget:
 class Attempt:
     """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
 
-    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `no wait` (for an
+    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `not awaited` (for an
     asynchronous operation) may catch it.
     """
 

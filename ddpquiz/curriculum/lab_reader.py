@@ -104,7 +104,7 @@ MOST_RANKS = 8
 SEEDS = (1, 2, 3)
 SECONDS = 10  # that one run may last
 HINTS, MUTANTS, VARIANTS, STARS = (3, 3), (8, 40), (3, 20), (0, 2)
-OTHER_ENDS = ("hang", "error", "no end", "no wait")  # by which a mutant may be caught, besides claims and budgets
+OTHER_ENDS = ("hang", "error", "no end", "not awaited")  # by which a mutant may be caught, besides claims and budgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,8 @@ def _attempt(record: Fields, around: LabSources, *, wrong: bool) -> Attempt:
 def _caught(record: Fields) -> tuple[str, ...]:
     """Return the names under `caught`: one, or a list if it depends on the order of events which comes first."""
     node = record.find("caught")
-    return record.texts("caught") if isinstance(node, SequenceNode) else (record.text("caught"),)
+    names = record.texts("caught") if isinstance(node, SequenceNode) else (record.text("caught"),)
+    return tuple("not awaited" if name == "no wait" else name for name in names)  # its name in older packs
 
 
 def _source(record: Fields, around: LabSources) -> str:

@@ -3,25 +3,29 @@
 import contextlib
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Began
 from ddpquiz.lab import pages
 from ddpquiz.lab.check import Stopped, check_file, compare
 from ddpquiz.lab.folder import Stamp, stamp
+from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, leave_to
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import section, shown_path
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.kit.style import console, plain
+from ddpquiz.terminal.kit.text_area import open_file
+from ddpquiz.terminal.runs.replay import replay
 
 # Checks of a learner's file in the background: one at a time, and a newer one ends the one before.
 
@@ -100,44 +104,24 @@ class LabChecker:
 IDLE, BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
 
 
-class LabActions(Protocol):
-    """What the keys start outside this screen, and what is saved; each may raise UserError."""
-
-    def edit(self, file: Path) -> None:
-        """Open the file in the learner's editor."""
-
-    def demo(self, concept: str) -> None:
-        """Run a demo of the concept."""
-
-    def view(self, verdict: LabVerdict) -> None:
-        """Show what happened in the last run of a check, step by step."""
-
-    def passed(self, verdict: LabVerdict) -> None:
-        """Save that the lab was passed."""
-
-    def saw_solution(self) -> None:
-        """Save that the solution was seen."""
-
-    def hints(self) -> int:
-        """Return how many hints were shown so far."""
-
-    def saw_hints(self, count: int) -> None:
-        """Save how many hints were shown."""
-
-
 class LabScreen(KeyScreen):
-    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see Desk."""
+    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see Desk.
 
-    def __init__(self, lab: Lab, file: Path, actions: LabActions, place: str = "") -> None:
+    `run_demo` runs the demo of a concept, and may raise UserError.
+    """
+
+    def __init__(
+        self, lab: Lab, file: Path, history: LabHistory, run_demo: Callable[[str], None], place: str = ""
+    ) -> None:
         super().__init__()
         self._place = [Text(place, style="accent")] if place else []
         self.lab, self.file = lab, file
         self.wants_next = False
-        self._actions = actions
+        self._history, self._run_demo = history, run_demo
         self._checker = LabChecker(lab, file)
         self._drawn: object = None  # the state of the checker that is on the screen
         self._page: Literal["", "task", "solution"] = ""
-        self._hints = actions.hints()
+        self._hints = history.hints_shown(lab)
         self._shows_hints = False
         self._attempted = False  # a check has run
         self._asked_solution = False  # s was pressed once
@@ -172,7 +156,7 @@ class LabScreen(KeyScreen):
             self._attempted = self._attempted or verdict.outcome != "unwritten"
         if verdict and verdict.passed and verdict is not self._saved:
             self._saved = verdict
-            self._try(lambda: self._actions.passed(verdict))
+            self._try(lambda: self._history.save_pass(self.lab, verdict))
         return False
 
     def _look(self) -> bool:
@@ -269,11 +253,11 @@ class LabScreen(KeyScreen):
             case "r":
                 self._checker.start()
             case "e":
-                self._outside(lambda: self._actions.edit(self.file))
+                self._outside(lambda: open_file(self.file))
             case "d":
-                self._outside(lambda: self._actions.demo(self.lab.concept))
+                self._outside(lambda: self._run_demo(self.lab.concept))
             case "v" if verdict and verdict.events:
-                self._outside(lambda: self._actions.view(verdict))
+                self._outside(lambda: self._replay(verdict))
 
     def _show_hint(self) -> None:
         """Show those hints that were shown before, and then one more with each key."""
@@ -281,7 +265,7 @@ class LabScreen(KeyScreen):
             self._shows_hints = True
         elif self._hints < len(self.lab.hints):
             self._hints, self._shows_hints = self._hints + 1, True
-            self._try(lambda: self._actions.saw_hints(self._hints))
+            self._try(lambda: self._history.save_hints(self.lab, self._hints))
 
     @property
     def passed_here(self) -> bool:
@@ -304,7 +288,16 @@ class LabScreen(KeyScreen):
             self.note = "You have not tried yet. Press s again to see the solution; a pass then counts half."
             return
         self._page = "solution"
-        self._try(self._actions.saw_solution)
+        self._try(lambda: self._history.save_seen(self.lab))
+
+    def _replay(self, verdict: LabVerdict) -> None:
+        """Replay the last run, with the learner's file as its script; one that did not pass opens at its end."""
+        began, *rest = verdict.events
+        if isinstance(began, Began):  # the learner's file is the one to look at, not the check
+            device, _, _ = began.reason.partition(" · ")  # the check chose it
+            script = str(self.file.absolute())
+            began = replace(began, script=script, title=self.lab.title, look=(), reason=device)
+        replay([began, *rest], console(), stay=True, at_end=not verdict.passed)
 
     def _outside(self, run: Callable[[], None]) -> None:
         """Run something that uses the whole terminal, and the server if it starts ranks."""

@@ -33,7 +33,7 @@ from ddpquiz.lab.phases import Phase, PhaseCall
 
 # What the check of a lab found out.
 
-Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end", "no wait"]
+Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end", "not awaited"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,8 @@ def find_forgotten(file: Path, finished: FinishedRun) -> LabVerdict | None:
             early = _TOO_EARLY.get(operation.op, "read or changed before it is done")
             kept = "wait() on each of them" if name == BATCH else "wait() on it"
             return LabVerdict(
-                outcome="no wait", caught="no wait", seconds=0, runs=0, rank=rank, line=line, seed=seed, values=values,
+                outcome="not awaited", caught="not awaited", seconds=0, runs=0, rank=rank, line=line, seed=seed,
+                values=values,
                 sentence=f"Rank {rank} never waits for the {name} in line {line}, so its tensor may be {early}.",
                 advice=f"Keep what {name} returns, and call {kept}.",
             )  # fmt: skip

@@ -91,7 +91,7 @@ def lead(pipes: list[list[int]], plan: RunPlan) -> int:
     with contextlib.closing(LocalRendezvous()) as rendezvous:
         spec = WorkerSpec(
             role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
-            entrypoint=lambda: shepherd(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
+            entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
         )  # fmt: skip
         result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
     return int(result is None or result.is_failed())
@@ -109,7 +109,7 @@ class NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
         return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
 
 
-def shepherd(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
+def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
     """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
     die_with(agent)
     faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide

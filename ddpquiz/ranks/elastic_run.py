@@ -63,7 +63,7 @@ class ElasticRun(Run):
         return []
 
     def _completed(self, event: Event) -> Event:
-        """Add to an exit, which the rank's shepherd reports, what only the launcher knows."""
+        """Add to an exit, which the rank's parent reports, what only the launcher knows."""
         if not isinstance(event, Exited):
             return event
         stopped = event.stopped or bool(self._stopped)

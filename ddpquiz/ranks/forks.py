@@ -85,10 +85,10 @@ def children(parent: int | str = "self") -> set[int]:
     return found
 
 
-def kill_strays(known: Collection[int]) -> None:
+def kill_orphans(known: Collection[int]) -> None:
     """Kill our children that are not in `known`: orphans that we adopted."""
-    while strays := children() - {*known}:  # each one that dies may leave us another
-        for pid in strays:
+    while orphans := children() - {*known}:  # each one that dies may leave us another
+        for pid in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):

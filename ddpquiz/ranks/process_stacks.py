@@ -1,6 +1,5 @@
 """The stacks of all threads of a rank and of its children, asked for from another process (Linux)."""
 
-import itertools
 import os
 import re
 import signal
@@ -16,11 +15,11 @@ from ddpquiz.ranks.forks import family, is_stopped
 
 MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks
 THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None  # makes a rank write them
-ANSWER = 3.0  # seconds in which a process writes its stacks, on a busy machine
-QUIET = 0.1  # seconds without another line, after which it has written all of them
+_ANSWER = 3.0  # seconds in which a process begins to write its stacks, on a busy machine
+_QUIET = 0.5  # seconds without another line, after which it has written all of a stack that is cut off
 _NAME = re.compile(rf"/memfd:{MEMORY_FILE}(\d{{1,4}}) \(deleted\)")
 _THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*:$", re.MULTILINE)
-_RUNS_SCRIPT = re.compile(r"/ddpquiz/ranks/inside/worker\.py$")  # its callers are not the user's code
+_SCRIPT_BEGINS = re.compile(r"/ddpquiz/ranks/inside/worker\.py\", line \d+ in (_run_script|run)\n")
 _OURS = re.compile(r"/ddpquiz/ranks/")
 
 
@@ -74,7 +73,7 @@ def _ask(pid: int) -> ProcessStacks:
     except OSError:
         return ProcessStacks(pid, rank, why="has just ended")
     if not text:
-        return ProcessStacks(pid, rank, why=f"does not answer within {ANSWER:g} s: it waits inside the kernel")
+        return ProcessStacks(pid, rank, why=f"does not answer within {_ANSWER:g} s: it waits inside the kernel")
     return ProcessStacks(pid, rank, tuple(_threads(text)))
 
 
@@ -90,26 +89,33 @@ def _memory_of(pid: int) -> tuple[Path, int] | None:
 
 
 def _read_all(read: Callable[[], bytes]) -> str:
-    """Read until nothing more comes."""
-    text, since, end = b"", time.monotonic(), time.monotonic() + ANSWER
-    while (now := time.monotonic()) < end and not (text and now - since > QUIET):
+    """Read until all is there: the main thread comes last, and the script is at the bottom of its stack."""
+    text, since = "", time.monotonic()
+    while not _SCRIPT_BEGINS.search(text) and time.monotonic() - since < (_QUIET if text else _ANSWER):
         if more := read():
-            text, since = text + more, now
+            text, since = text + more.decode(errors="replace"), time.monotonic()
         else:
             time.sleep(0.01)
-    return text.decode(errors="replace")
+    return text
 
 
 def _threads(text: str) -> Iterator[tuple[Frame, ...]]:
-    """Yield the frames of each thread, the main thread's first; without our own frames and threads."""
+    """Yield the frames of each thread, the main thread's first; without our own threads, and what called the script."""
     heads = [*_THREAD.finditer(text)]
     ends = [*(head.start() for head in heads[1:]), len(text)]
-    threads = [frames_in(text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
-    for frames in sorted(threads, key=lambda frames: not _is_main(frames)):
-        own = tuple(itertools.takewhile(lambda frame: not _RUNS_SCRIPT.search(frame.file), frames))
-        if own and (_is_main(frames) or not any(_OURS.search(frame.file) for frame in own)):
-            yield own
+    others = []
+    for head, end in zip(heads, ends, strict=True):
+        stack = text[head.end() : end]
+        begins = _SCRIPT_BEGINS.search(stack)
+        frames = frames_in(stack[: begins.start()].rpartition("\n")[0] if begins else stack)
+        if begins and frames:
+            yield tuple(frames)
+        elif frames and not _is_ours(frames):
+            others.append(tuple(frames))
+    yield from others
 
 
-def _is_main(frames: list[Frame]) -> bool:
-    return any(_RUNS_SCRIPT.search(frame.file) for frame in frames)
+def _is_ours(frames: list[Frame]) -> bool:
+    """Return whether a thread began in our code."""
+    began = [frame for frame in frames if Path(frame.file).name != "threading.py"]
+    return bool(began) and bool(_OURS.search(began[-1].file))

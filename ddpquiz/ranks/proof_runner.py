@@ -1,5 +1,6 @@
 """Runs the proof of a question on real ranks, and compares what is observed with the answers."""
 
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +18,14 @@ from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
-PRELUDE = "import os, torch, torch.distributed as dist\n"
-JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
+_PRELUDE = "import os, torch, torch.distributed as dist\n"
+_JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
 STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer
-PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
+_PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
+_LIMIT = 120.0  # seconds that a run may last: a rank in a loop of its own neither hangs nor ends
+# Newer torch turns its Flight Recorder on by itself.
+_AS_IN_NEWER_TORCH = {"TORCH_FR_BUFFER_SIZE": "2000"}
+_LACKING = re.compile(r"AttributeError: module '(torch[\w.]*)' has no attribute '(\w+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Observed:
     def __str__(self) -> str:
         if self.hung:
             return "the ranks wait forever"
+        if lacking := _LACKING.match(self.raised):
+            return f"the torch that is installed has no {lacking[1]}.{lacking[2]}"
         if self.raised:
             return self.raised
         if self.failed:
@@ -80,7 +87,7 @@ class ProofRunner:
                 return self._observe_demo(demo_file(proof.demo, self.demos), posed.ranks, proof.args, proof.label)
             case CodeProof():
                 return run_code(
-                    source(posed, option), posed.ranks, STILL if may_hang(posed.question, option) else PATIENCE
+                    source(posed, option), posed.ranks, STILL if may_hang(posed.question, option) else _PATIENCE
                 )
         raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
 
@@ -163,7 +170,7 @@ def source(posed: Posed, option: str | None = None) -> str:
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
-    return PRELUDE + ("" if "init_process_group" in code else JOIN) + variables + code
+    return _PRELUDE + ("" if "init_process_group" in code else _JOIN) + variables + code
 
 
 def _placed(line: str, option: str) -> str:
@@ -173,23 +180,33 @@ def _placed(line: str, option: str) -> str:
     return "\n".join(indent + each for each in option.splitlines())
 
 
-def run_code(code: str, ranks: int, timeout: float) -> Observed:
-    """Run code on `ranks` ranks on CPU; their temporary files are in a folder of their own."""
+def run_code(code: str, ranks: int, timeout: float, limit: float = _LIMIT) -> Observed:
+    """Run code on `ranks` ranks on CPU; their temporary files are in a folder of their own.
+
+    They hang after `timeout` seconds without movement, and are killed after `limit` seconds in any case.
+    """
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         script = Path(folder) / "proof.py"
         script.write_text(code, encoding="utf-8")
-        _, seen = follow(Request(script, ranks=ranks, device="cpu", timeout=timeout, environment={"TMPDIR": folder}))
+        environment = {"TMPDIR": folder, **_AS_IN_NEWER_TORCH}
+        request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)
+        _, seen = follow(request, limit)
     return seen
 
 
-def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
-    """Run to the end and return every line of standard output and what was observed; Ctrl-C ends the ranks first."""
+def follow(request: Request, limit: float = _LIMIT) -> tuple[tuple[Output, ...], Observed]:
+    """Run to the end and return every line of standard output and what was observed.
+
+    Ranks that have not ended after `limit` seconds are killed; Ctrl-C kills them too.
+    """
     run = begin(request)
     seen, outputs = run.seen, list[Output]()
     try:
-        for event in run.events():
-            if isinstance(event, Output) and event.stream == "stdout":
-                outputs.append(event)
+        while not run.over:
+            new = run.read(0.1)
+            outputs += [event for event in new if isinstance(event, Output) and event.stream == "stdout"]
+            if run.now() > limit:
+                run.stop(f"The ranks did not end within {limit:g} s.")
     except KeyboardInterrupt:
         run.close("Stopped by Ctrl-C.")
         raise

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import machine, why_no_ranks
-from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays, use_large_pages
+from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_orphans, use_large_pages
 from ddpquiz.ranks.store import host_store
 
 IDLE = 0.2  # seconds without a request after which there is time
@@ -30,7 +30,7 @@ class LiveRun:
     number: int
     ranks: dict[int, int] = field(default_factory=dict)  # process id -> rank
     store: int = 0  # process id, 0 when there is none
-    shepherds: int = -1  # a pipe that ends when torchrun's agent and the parents of its ranks are gone
+    agent_pipe: int = -1  # a pipe that ends when torchrun's agent and the parents of its ranks are gone
 
     def kill(self) -> None:
         """Kill every process, grandchildren and stopped ones included; they are reaped later."""
@@ -38,13 +38,13 @@ class LiveRun:
             if pid:
                 kill_group(pid)
 
-    def wait_for_shepherds(self) -> None:
+    def wait_for_agent(self) -> None:
         """Wait until the parents of the agent's ranks are gone: then those ranks are our children, to be killed."""
-        if self.shepherds >= 0:
-            while os.read(self.shepherds, 1):
+        if self.agent_pipe >= 0:
+            while os.read(self.agent_pipe, 1):
                 pass
-            os.close(self.shepherds)
-            self.shepherds = -1
+            os.close(self.agent_pipe)
+            self.agent_pipe = -1
 
 
 class Server:
@@ -87,8 +87,8 @@ class Server:
         finally:
             for run in self.runs.values():
                 run.kill()
-                run.wait_for_shepherds()
-            self.kill_strays()
+                run.wait_for_agent()
+            self.kill_orphans()
 
     def idle_time(self) -> float | None:
         """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
@@ -153,8 +153,8 @@ class Server:
         from ddpquiz.ranks import elastic_agent
         from ddpquiz.ranks.elastic_run import AGENT
 
-        run.shepherds, write_end = os.pipe()
-        ours = [run.shepherds, self.channel.fileno(), self.wake]
+        run.agent_pipe, write_end = os.pipe()
+        ours = [run.agent_pipe, self.channel.fileno(), self.wake]
         run.ranks[fork(lambda: elastic_agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
@@ -177,16 +177,16 @@ class Server:
                 if gone:
                     kill_group(pid)  # processes that the rank left in its group
                     del run.ranks[pid]
-                    run.wait_for_shepherds()
+                    run.wait_for_agent()
                     self.channel.send(messages.RankExited(run.number, rank, os.waitstatus_to_exitcode(status)))
             if run.store and os.waitpid(run.store, os.WNOHANG)[0]:
                 run.store = 0
-            self.kill_strays()
+            self.kill_orphans()
             self.report_if_stopped(run)
 
-    def kill_strays(self) -> None:
+    def kill_orphans(self) -> None:
         """Kill processes that dead ranks left in groups or sessions of their own."""
-        kill_strays({pid for run in self.runs.values() for pid in (*run.ranks, run.store)})
+        kill_orphans({pid for run in self.runs.values() for pid in (*run.ranks, run.store)})
 
     def report_if_stopped(self, run: LiveRun) -> None:
         """Report that a run has stopped once all its ranks are gone; its store goes with them."""

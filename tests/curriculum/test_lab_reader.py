@@ -18,7 +18,7 @@ from ddpquiz.paths import labs_dir
         ("lab.yaml", "limit: sent <=", "limit: sent", "`limit`: `sent 2 * (n - 1) * chunk` is not a rule; write a"),
         ("lab.yaml", "* chunk\n    say: A rank", "* chnk\n    say: A rank", "`chnk` is not measured, and no phase of check.py has it; did you mean `chunk`?"),
         ("lab.yaml", "phase: all-reduce\n    limit: coll", "phase: all\n    limit: coll", "`phase`: check.py has no phase `all`"),
-        ("lab.yaml", "caught: bytes", "caught: byte", "`byte` is no claim of check.py, no budget, and none of hang, error, no end, no wait; did you mean `bytes`?"),
+        ("lab.yaml", "caught: bytes", "caught: byte", "`byte` is no claim of check.py, no budget, and none of hang, error, no end, not awaited; did you mean `bytes`?"),
         ("lab.yaml", "caught: rounds", "caught: hang", "`mutants`: no mutant is caught by the budget `rounds`"),
         ("lab.yaml", "old: arriving += received\n", "old: nowhere\n", "`old`: this must stand in solution.py exactly once"),
         ("lab.yaml", "{ranks: 4}", "{ranks: 99}", "`ranks`: expected a whole number from 1 to 8, got `99`"),
@@ -35,6 +35,13 @@ def test_a_complaint_says_where_and_what_is_wrong(tmp_path, file, old, new, comp
     reading = read_lab(folder)
     assert reading.lab is None
     assert any(complaint in str(each) for each in reading.page.complaints), list(map(str, reading.page.complaints))
+
+
+def test_a_pack_may_still_say_no_wait(tmp_path):
+    folder = shutil.copytree(labs_dir() / "tree_broadcast", tmp_path / "tree_broadcast")
+    text = (folder / "lab.yaml").read_text()
+    (folder / "lab.yaml").write_text(text.replace("caught: not awaited", "caught: no wait"))
+    assert read_lab(folder).lab.mutants == read_lab(labs_dir() / "tree_broadcast").lab.mutants
 
 
 SOLUTION = dedent("""\

@@ -91,7 +91,7 @@ WRONG = {
 def test_a_forgotten_wait_is_found_with_its_rank_and_line(tmp_path, body):
     rank, name, early, kept = WRONG[body]
     verdict = checked(tmp_path, body)
-    assert (verdict.outcome, verdict.rank, verdict.line) == ("no wait", rank, LINE), verdict.sentence
+    assert (verdict.outcome, verdict.rank, verdict.line) == ("not awaited", rank, LINE), verdict.sentence
     assert verdict.sentence == f"Rank {rank} never waits for the {name} in line {LINE}, so {early}"
     assert verdict.advice == f"Keep what {name} returns, and call wait() on {kept}."
     assert verdict.repeat.startswith("ddpquiz lab ring-all-reduce --check")

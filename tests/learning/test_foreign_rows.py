@@ -13,7 +13,7 @@ from progress_histories import AT, TOOK, everything, exported
 from sample import answer_row
 from typer.testing import CliRunner
 
-from ddpquiz.cli import lab_commands
+from ddpquiz.cli import lab as lab_command
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
@@ -29,14 +29,14 @@ CONCEPT = "all-reduce-ring"
 
 
 catalog = functools.cache(loading.load)
-labs = functools.cache(lab_commands.all_labs)
+labs = functools.cache(lab_command.all_labs)
 
 
 @pytest.fixture
 def commands(monkeypatch):
     """Runs commands on a data folder in this process, with content that is read once."""
     monkeypatch.setattr(loading, "load", catalog)
-    monkeypatch.setattr(lab_commands, "all_labs", labs)
+    monkeypatch.setattr(lab_command, "all_labs", labs)
 
     def run(home, *words, lines=""):
         monkeypatch.setenv("DDPQUIZ_HOME", str(home))

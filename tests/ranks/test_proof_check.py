@@ -135,6 +135,19 @@ def test_a_complaint_says_what_was_observed():
     )
 
 
+@pytest.mark.parametrize("waits", ["pass", "time.sleep(0.01)"])
+def test_a_proof_that_does_not_end_is_ended(waits):
+    seen = run_code(f"import time\nwhile True:\n    {waits}", 2, STILL, limit=0.5)
+    assert (seen.hung, seen.raised, str(seen)) == (False, "", "The ranks did not end within 0.5 s.")
+
+
+def test_a_proof_says_what_torch_lacks():
+    lacking = dataclasses.replace(OUTPUT, code="torch.nn.functional.of_tomorrow()", traps=())
+    assert complaints(lacking) == (
+        f"the answer is {OUTPUT.answer!r}, but the torch that is installed has no torch.nn.functional.of_tomorrow",
+    )
+
+
 def test_what_a_proof_leaves_among_files_for_a_while_goes_with_it():
     """A later run must not find it: ports, which name such folders well, come again."""
     code = "import os, tempfile, torch.optim\nprint(tempfile.mkdtemp())\nprint(os.environ['TMPDIR'])"

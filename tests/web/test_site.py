@@ -9,7 +9,7 @@ import pytest
 from run_program import piped
 from sample_catalog import CATALOG, RING, SHIPPED
 
-from ddpquiz.cli.lab_commands import all_labs
+from ddpquiz.cli.lab import all_labs
 from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Kind
