@@ -4,8 +4,7 @@ import math
 from itertools import groupby
 
 from ddpquiz.events.formatting import format_seconds
-from ddpquiz.events.run_frame import describe_lanes
-from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.events.timeline import Span
 from ddpquiz.terminal.kit.grid import Piece, TextLines
 
@@ -21,20 +20,20 @@ WINDOW = 10.0  # seconds that a live view shows
 WIDEST = 100  # columns of a lane
 
 
-def gantt(state: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
+def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None) -> TextLines:
     """Draw what each rank did: in the last seconds if `live`, else in the whole run.
 
     The lanes begin when the first rank communicates or prints, and end when the last one does: before and after that,
     processes only start and end. Times are counted from there. `until` is the end of a run that is known already; a
     short run then has room for all of itself from the start.
     """
-    names = len(f"rank {max(state.all_ranks, default=0)}") + 2
+    names = len(f"rank {max(shown.ranks, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
-    lanes = describe_lanes(state, now)
+    lanes = shown.lanes
     if lanes is None:
         return TextLines([])
     first = lanes.first
-    start, end = _window(first, now, columns, until) if live else (first, lanes.last)
+    start, end = _window(first, shown.time, columns, until) if live else (first, lanes.last)
     time = f"{WINDOW:.0f} s" if start > first else "time"
     lines: list[list[Piece]] = [[(time.ljust(names), "quiet"), *LEGEND]]
     lines += [

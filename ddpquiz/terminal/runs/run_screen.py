@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import SIMULATED, Output
-from ddpquiz.events.run_frame import GONE, INSIDE, LAST, LEGEND, MARKS
+from ddpquiz.events.run_frame import GONE, INSIDE, LAST, LEGEND, MARKS, describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, help_page, key_line
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.layout import columns, section, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
@@ -109,7 +109,7 @@ class RunScreen(KeyScreen):
             case "picture":
                 return self.picture()
             case "source":
-                text, line = source(self.state, width)
+                text, line = source(describe_frame(self.state, shown_path, lanes=False), width)
                 if not self.screen.scrolled:  # else it would follow the ranks
                     self.screen.to_line(line)
                 return text, [Text(LEGEND, style="quiet")]
@@ -184,8 +184,8 @@ VALUES: dict[Piece, str] = {
     ("..", ""): "cut: the log of the rank has all of it",
     ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that the rank waits in, or computing; a rank computes while its isend runs",
-    ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
-    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
+    ("input", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
+    ("output", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
     ("arrived", "accent"): "these ranks have called the current operation",
     ("waiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
