@@ -22,10 +22,11 @@ from ddpquiz.diagnosis.verdict import (
 )
 from ddpquiz.events.collective import CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Forming, Note, Operation, RankPosition
-from ddpquiz.events.formatting import format_place, format_ranks, plural
+from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.mismatch import EQUAL_SHAPES
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.plural import plural
 
 # Which ranks do not go on, and what is known of the time for which they wait.
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 from ddpquiz.diagnosis.verdict import advise_pairs
 from ddpquiz.events.event import FAULT, POINT_TO_POINT, Exited, Hung, Issued, Raised, RankPosition
-from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame, plural
+from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.run_state import RunState
+from ddpquiz.plural import plural
 
 # What common exceptions of a distributed script mean, and what to do about them.
 

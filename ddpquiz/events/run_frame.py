@@ -18,11 +18,11 @@ from ddpquiz.events.formatting import (
     format_shapes,
     frames_in,
     list_ranks,
-    plural,
     source_line,
 )
 from ddpquiz.events.run_state import ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
+from ddpquiz.plural import plural
 
 DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
 FRESH = 0.5  # seconds for which a value counts as new while a run goes on

@@ -84,11 +84,6 @@ def numbered(lines: Iterable[Text]) -> Table:
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `1 card`, `2 cards`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def shown_path(file: str) -> str:
     """Return a path relative to the current folder if it lies there."""
     path = Path(file)

@@ -18,7 +18,8 @@ from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.side_files import Timing
-from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, numbered, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
 
 # The page of an item: its question, its answer, why, its source, and the code of its proof.
@@ -155,11 +156,11 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
         if concepts:
             parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
     totals = [
-        counted(len(catalog.concepts), "concept"),
-        counted(len(catalog.cards()), "card"),
-        counted(sum(len(concept.questions) for concept in catalog.concepts), "question"),
-        counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
-        *([counted(labs, "lab")] if labs else []),
+        plural(len(catalog.concepts), "concept"),
+        plural(len(catalog.cards()), "card"),
+        plural(sum(len(concept.questions) for concept in catalog.concepts), "question"),
+        plural(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+        *([plural(labs, "lab")] if labs else []),
     ]
     items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
     found = Counter(mark for item in items for mark in marks.get(item.key, ()))
@@ -314,5 +315,5 @@ def _summary(demo: Demo, timing: Timing | None) -> Text:
     text = prose(demo.summary)
     if timing:
         args = f" with {plain(' '.join(timing.args))}" if timing.args else ""
-        text.append(f"  {timing.seconds:.1f} s on {counted(timing.ranks, 'rank')}{args}", style="quiet")
+        text.append(f"  {timing.seconds:.1f} s on {plural(timing.ranks, 'rank')}{args}", style="quiet")
     return text

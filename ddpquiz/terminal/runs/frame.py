@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.events.event import Began, Output
-from ddpquiz.events.formatting import plural
 from ddpquiz.events.run_frame import Failure, RunFrame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import advice, find_costliest_line
+from ddpquiz.plural import plural
 from ddpquiz.ranks.job_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path

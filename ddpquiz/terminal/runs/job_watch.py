@@ -13,11 +13,12 @@ from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.diagnosis.report import TITLES, limits_of, source_of, standpoint_cells
 from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, Standpoint, alike_ranks
 from ddpquiz.events.event import Recorded
-from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, plural
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_files import read_rank_files
+from ddpquiz.plural import plural
 from ddpquiz.ranks.inside.rank_writer import boot_id
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys

@@ -21,9 +21,10 @@ from ddpquiz.diagnosis.report import (  # fmt: skip
     time_cells,
 )
 from ddpquiz.events.comparison import Amounts, ComparedRun, Comparison, CostChange
-from ddpquiz.events.formatting import format_bytes, format_seconds, plural
+from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import RankTime
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
