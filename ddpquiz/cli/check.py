@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
@@ -24,6 +23,7 @@ from ddpquiz.curriculum.yaml_file import shown
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir
 from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
 
 
@@ -157,9 +157,7 @@ def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Qual
 
 
 def _print_quality(measured: Quality) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("picking", "of all", "where it applies", "goal"):
-        table.add_column(column)
+    table = new_table(("picking", "of all", "where it applies", "goal"), left=range(4), style="head")
     for score in measured.scores:
         met = "met" if score.meets_goal else "not met"
         table.add_row(score.rule, f"{score.bank:.1%}", f"{score.where_it_applies:.1%} of {score.applies}", met)

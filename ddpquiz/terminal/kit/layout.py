@@ -5,7 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -56,6 +56,21 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
                 grid.add_column(no_wrap=number < len(row))
         grid.add_row(*row)
     return grid
+
+
+def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str = "quiet", gap: int = 2) -> Table:
+    """Return a table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
+
+    A number that has no room ends in an ellipsis, since its start would read as another number. `style` is that of the
+    heads, and `gap` the blanks between columns.
+    """
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=style)
+    for number, head in enumerate(heads):
+        if number in left:
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.events.event import Began, Output
@@ -20,8 +19,8 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import advice, find_costliest_line
 from ddpquiz.plural import plural
 from ddpquiz.ranks.job_files import JobFile
-from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
-from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
+from ddpquiz.terminal.kit.layout import new_table, shown_path
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
@@ -147,7 +146,7 @@ def _values_in(room: int, shown: RunFrame, view: ValueView) -> tuple[list[Render
 
 def _claims(shown: RunFrame, width: int) -> list[RenderableType]:
     """Draw verdicts and claims, with a count of the claims that may still come."""
-    lines: list[list[Piece]] = []
+    lines: list[list[StyledText]] = []
     for verdict, (text, style) in claims(shown):
         indent = cell_len(verdict[0])
         for number, part in enumerate(folded(text, width - indent)):
@@ -254,9 +253,7 @@ def failure(shown: RunFrame) -> list[RenderableType]:
 
 
 def _hang(failed: Failure) -> list[RenderableType]:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("", "waits in", "stands at"):
-        table.add_column(column)
+    table = new_table(("", "waits in", "stands at"), left=range(3), style="head")
     for each in failed.hung_ranks:
         table.add_row(f"rank {each.rank}", Text(*each.waits_in), each.place)
     parts: list[RenderableType] = [table, Text()]
@@ -266,7 +263,7 @@ def _hang(failed: Failure) -> list[RenderableType]:
     return parts
 
 
-def claims(shown: RunFrame) -> list[tuple[Piece, Piece]]:
+def claims(shown: RunFrame) -> list[tuple[StyledText, StyledText]]:
     """Line up verdicts and claims, without folding them."""
     width = max((cell_len(verdict) for (verdict, _), _ in shown.claims), default=0) + GAP
     return [((verdict.ljust(width), tone), (plain(text), of)) for (verdict, tone), (text, of) in shown.claims]

@@ -6,11 +6,11 @@ from itertools import groupby
 from ddpquiz.events.formatting import format_seconds
 from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.events.timeline import Span
-from ddpquiz.terminal.kit.grid import Piece, TextLines
+from ddpquiz.terminal.kit.grid import StyledText, TextLines
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column
-LEGEND: list[Piece] = [
+LEGEND: list[StyledText] = [
     *(piece for kind, sign in GLYPHS.items() for piece in (sign, (f" {kind}   ", "quiet"))),
     *(BRIEF, (" compute with a short call   ", "quiet")),
 ]
@@ -35,7 +35,7 @@ def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None
     first = lanes.first
     start, end = _window(first, shown.time, columns, until) if live else (first, lanes.last)
     time = f"{WINDOW:.0f} s" if start > first else "time"
-    lines: list[list[Piece]] = [[(time.ljust(names), "quiet"), *LEGEND]]
+    lines: list[list[StyledText]] = [[(time.ljust(names), "quiet"), *LEGEND]]
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
         for rank, spans in lanes.spans.items()
@@ -73,7 +73,7 @@ def _window(first: float, now: float, columns: int, until: float | None) -> tupl
     return end - WINDOW, end
 
 
-def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:
+def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[StyledText]:
     cells: list[dict[str, float]] = [{} for _ in range(columns)]
     column = (end - start) / columns
     for span in reversed(spans):
@@ -96,7 +96,7 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
     return [("".join(glyph for glyph, _ in run), style) for style, run in runs]
 
 
-def _glyph(cell: dict[str, float]) -> Piece:
+def _glyph(cell: dict[str, float]) -> StyledText:
     if not cell:
         return " ", ""
     most = max(cell, key=lambda kind: cell[kind])

@@ -14,7 +14,7 @@ from ddpquiz.events.event import Began
 from ddpquiz.events.formatting import read_source
 from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.paths import demo_file, demo_name, demos_dir
-from ddpquiz.terminal.kit.grid import Piece, TextLines
+from ddpquiz.terminal.kit.grid import StyledText, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
 
@@ -34,7 +34,7 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     """
     script, marks = shown.began.script if shown.began else "", shown.marks
     margin = max([MARGIN, *map(len, marks.values())])
-    above: list[list[Piece]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
+    above: list[list[StyledText]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
     found = script_text(script)
     lines = _drawn(found[1], width - margin - NUMBER) if found else []
     if not lines:
@@ -43,8 +43,8 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     for number, parts in enumerate(lines, 1):
         look_at = len(drawn) if number == shown.current else look_at
         style = "head" if number in marks else "quiet"
-        margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        below: list[Piece] = [(" " * (margin + NUMBER), "")]
+        margins: list[StyledText] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
+        below: list[StyledText] = [(" " * (margin + NUMBER), "")]
         drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
     return TextLines(drawn), 0 if shown.ended_well else look_at
 
@@ -58,7 +58,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 
 @lru_cache(1)
-def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
+def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
     """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from ddpquiz.events.formatting import format_ranks
 from ddpquiz.events.run_frame import DIGITS, DONE, LabelledValue, RankColumn, RunFrame, has_numbers, shortened
 from ddpquiz.events.run_state import LINES
-from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, Piece, TextLines
+from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, StyledText, TextLines
 from ddpquiz.terminal.kit.style import plain
 
 COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
@@ -250,7 +250,7 @@ def _extremes(numbers: Sequence[float], most: int) -> Sequence[float]:
     return [max(share, key=lambda each: abs(each - middle) if math.isfinite(each) else math.inf) for share in shares]
 
 
-def _chart(title: str, series: dict[int, list[float]], span: str, width: int) -> list[list[Piece]]:
+def _chart(title: str, series: dict[int, list[float]], span: str, width: int) -> list[list[StyledText]]:
     """Draw the numbers of several ranks, each curve up to its rank's name; `span` is the text below the axis."""
     finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
     if not finite:
@@ -264,7 +264,7 @@ def _chart(title: str, series: dict[int, list[float]], span: str, width: int) ->
     for rank, numbers in reversed(series.items()):  # the first rank lies on top
         row = canvas.draw(numbers, low, (high - low) or 1.0, COLOURS[rank % len(COLOURS)])
         last.setdefault(row, []).append(rank)
-    lines: list[list[Piece]] = [[(" " * left + "  ", ""), (title, "head")]]
+    lines: list[list[StyledText]] = [[(" " * left + "  ", ""), (title, "head")]]
     for row in range(HEIGHT):
         value = ends[0] if row == 0 else ends[1] if row == HEIGHT - 1 else ""
         tick = "┤" if value else "│"
@@ -274,11 +274,11 @@ def _chart(title: str, series: dict[int, list[float]], span: str, width: int) ->
     return lines
 
 
-def _beside(charts: Sequence[list[list[Piece]]], width: int) -> list[list[Piece]]:
+def _beside(charts: Sequence[list[list[StyledText]]], width: int) -> list[list[StyledText]]:
     """Lay out charts of the same height beside each other, each `width` columns wide."""
-    lines: list[list[Piece]] = []
+    lines: list[list[StyledText]] = []
     for row in zip(*charts, strict=True):
-        line: list[Piece] = []
+        line: list[StyledText] = []
         for number, part in enumerate(row, 1):
             blank = width - sum(cell_len(text) for text, _ in part)
             line += [*part, *([(" " * blank, "")] if number < len(row) else [])]
@@ -311,7 +311,7 @@ class _Canvas:
             before = x, y
         return at // 2
 
-    def row(self, row: int) -> list[Piece]:
+    def row(self, row: int) -> list[StyledText]:
         runs = groupby(zip(self.bits[row], self.styles[row], strict=True), key=lambda cell: cell[1])
         return [("".join(QUARTERS[bits] for bits, _ in run), style) for style, run in runs]
 
