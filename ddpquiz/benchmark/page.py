@@ -18,7 +18,7 @@ from ddpquiz.plan.measured import (
     SizeTime,
     bus_bandwidth,
 )
-from ddpquiz.terminal.kit.layout import section
+from ddpquiz.terminal.kit.layout import new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 
 BUSY = 0.5  # a size whose quartiles are farther apart than this share of its median was disturbed
@@ -72,7 +72,7 @@ def rate(bytes_per_second: float) -> str:
 
 
 def _lines(group: BenchGroup) -> Table:
-    table = _table(("operation", "sizes", "line", "mean error"), left=(0, 2))
+    table = new_table(("operation", "sizes", "line", "mean error"), left=(0, 2), gap=1)
     for op in group.ops:
         found = group.fit_of(op)
         if found is None:
@@ -108,7 +108,7 @@ def _notes(group: BenchGroup) -> Iterator[str]:
 
 def _times(group: BenchGroup, op: str, times: Sequence[SizeTime], width: int) -> Table:
     found = group.fit_of(op)
-    table = _table(("size", "time", "±", "algbw", "busbw", ""), left=(5,))
+    table = new_table(("size", "time", "±", "algbw", "busbw", ""), left=(5,), gap=1)
     ends = math.log(min(each.low for each in times)), math.log(max(each.high for each in times))
     for each in times:
         spread = f"{(each.high - each.low) / 2 / each.seconds:.0%}"
@@ -137,7 +137,7 @@ def _drawing(time: SizeTime, found: CostFit | None, ends: tuple[float, float], w
 
 def speeds_section(speeds: Sequence[AchievedSpeed]) -> Group:
     """Draw what calls of a run reached beside what the machine can do."""
-    table = _table(("", "", "bytes", "took", "possible", "algbw", "possible"), left=(0, 1))
+    table = new_table(("", "", "bytes", "took", "possible", "algbw", "possible"), left=(0, 1), gap=1)
     for each in speeds:
         place = plain(format_place(each.file, each.line)) if each.line else "-"
         times = format_seconds(each.seconds), format_seconds(each.possible)
@@ -158,10 +158,3 @@ def lines_on_machine(bench: MachineBench) -> list[Text]:
     ]
     how = "`ddpquiz bench` measures them again." if found else "`ddpquiz bench` measures a and B of your machine."
     return [*found, prose(how, "quiet")]
-
-
-def _table(heads: Sequence[str], left: Sequence[int]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="quiet")
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number in left else "right", no_wrap=True)
-    return table

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
@@ -23,6 +22,8 @@ from ddpquiz.curriculum.survey import is_pack, survey
 from ddpquiz.curriculum.yaml_file import shown
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
 
 
@@ -87,7 +88,7 @@ def _check_labs(names: list[str], pack: Path | None) -> None:
     problems = [str(complaint) for complaint in complaints] or prove_labs(labs)
     for problem in problems:
         typer.echo(problem, err=True)
-    typer.echo(_counted(len(problems), "problem"), err=True)
+    typer.echo(plural(len(problems), "problem"), err=True)
     if problems:
         raise typer.Exit(1)
 
@@ -117,7 +118,7 @@ def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     _progress("")
     total = sum(seconds for seconds, _ in slowest)
     slow = ", ".join(f"{key} {seconds:.1f} s" for seconds, key in sorted(slowest, reverse=True)[:3])
-    typer.echo(f"{_counted(len(questions), 'proof')} in {total:.1f} s; the slowest: {slow}", err=True)
+    typer.echo(f"{plural(len(questions), 'proof')} in {total:.1f} s; the slowest: {slow}", err=True)
     return problems
 
 
@@ -156,9 +157,7 @@ def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Qual
 
 
 def _print_quality(measured: Quality) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("picking", "of all", "where it applies", "goal"):
-        table.add_column(column)
+    table = new_table(("picking", "of all", "where it applies", "goal"), left=range(4), style="head")
     for score in measured.scores:
         met = "met" if score.meets_goal else "not met"
         table.add_row(score.rule, f"{score.bank:.1%}", f"{score.where_it_applies:.1%} of {score.applies}", met)
@@ -181,17 +180,13 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
     if problems:
         for problem in problems:
             typer.echo(problem, err=True)
-        typer.echo(_counted(len(problems), "problem"), err=True)
+        typer.echo(plural(len(problems), "problem"), err=True)
         return
     parts = [
-        _counted(summary["concepts"], "concept"),
-        _counted(summary["cards"], "card"),
-        _counted(sum(summary["questions"].values()), "question"),
-        f"{_counted(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
-        *([_counted(summary["labs"], "lab")] if summary["labs"] else []),
+        plural(summary["concepts"], "concept"),
+        plural(summary["cards"], "card"),
+        plural(sum(summary["questions"].values()), "question"),
+        f"{plural(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
+        *([plural(summary["labs"], "lab")] if summary["labs"] else []),
     ]
     typer.echo(f"No problems: {', '.join(parts)}.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

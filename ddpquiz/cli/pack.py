@@ -18,6 +18,7 @@ from ddpquiz.curriculum.pack_store import new as make
 from ddpquiz.curriculum.pack_store import remove as delete
 from ddpquiz.curriculum.packs import LoadedPack, allow, find, is_allowed, packs
 from ddpquiz.errors import UserError
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 
 pack = typer.Typer(
@@ -115,4 +116,4 @@ def _counts(loaded: LoadedPack) -> str:
         "demo": len(loaded.demos),
         "lab": len(catalog.labs),
     }
-    return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())
+    return ", ".join(plural(count, noun) for noun, count in counts.items())

@@ -21,6 +21,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import anki, database, exchange, fit
 from ddpquiz.learning.schedule import FSRS_6
 from ddpquiz.paths import data_dir
+from ddpquiz.plural import plural
 
 # `ddpquiz progress`: look after the saved progress.
 
@@ -46,7 +47,7 @@ def rebuild() -> None:
         rows = opened.count()
     changed = sum(before.get(card) != after.get(card) for card in before.keys() | after.keys())
     what = f"{changed:,} of them changed" if changed else "nothing changed"
-    print(f"{len(after):,} card{'s' * (len(after) != 1)} from {database.count_rows(rows)} of the log; {what}.")
+    print(f"{plural(len(after), 'card')} from {plural(rows, 'row')} of the log; {what}.")
 
 
 @progress.command()
@@ -76,7 +77,7 @@ def restore_backup(
     found = [backup for backup in database.list_backups(home) if day in (None, backup.name)]
     if show:
         for backup in found:
-            print(f"{backup.name}  {database.count_rows(backup.rows)}  {backup.path}")
+            print(f"{backup.name}  {plural(backup.rows, 'row')}  {backup.path}")
     if not found:
         raise UserError(f"{home / database.FOLDER} has no backup{f' of {day}' if day else ''} that can be restored.")
     if show:
@@ -85,7 +86,7 @@ def restore_backup(
     if sys.stdin.isatty() and not typer.confirm(f"Replace {path} with the backup of {newest.name}?"):
         raise typer.Exit(1)
     aside = database.restore_backup(newest, path, clock.now())
-    print(f"The backup of {newest.name} with {database.count_rows(newest.rows)} is restored.")
+    print(f"The backup of {newest.name} with {plural(newest.rows, 'row')} is restored.")
     if aside:
         print(f"What was there is set aside as {aside}.")
 

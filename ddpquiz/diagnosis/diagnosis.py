@@ -22,10 +22,11 @@ from ddpquiz.diagnosis.verdict import (
 )
 from ddpquiz.events.collective import CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Forming, Note, Operation, RankPosition
-from ddpquiz.events.formatting import format_place, format_ranks, plural
+from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.mismatch import EQUAL_SHAPES
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.plural import plural
 
 # Which ranks do not go on, and what is known of the time for which they wait.
 
@@ -48,13 +49,13 @@ def has_gone_on(rank: int, state: RunState) -> bool:
 
     The root of a broadcast may have failed there, because of a rank of which nothing is known.
     """
-    last = state.brought.get(rank)
+    last = state.last_call.get(rank)
     if last is None or last.operation.op in (*ROOTED, *POINT_TO_POINT):
         return False
     for each in state.timeline.unfinished:
         if rank in each.calls and each.calls[rank].number == last.number:
             others = {other: call for other, call in each.calls.items() if other != rank and not call.failed}
-            return any(state.brought[other].number > call.number for other, call in others.items())
+            return any(state.last_call[other].number > call.number for other, call in others.items())
     return False  # it was an operation of other ranks, as far as is known
 
 
@@ -294,7 +295,7 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
 
 def _is_last(collective: Collective, state: RunState) -> bool:
     """Return True if no rank has gone on after an operation."""
-    return all(state.brought[rank].number == call.number for rank, call in collective.calls.items())
+    return all(state.last_call[rank].number == call.number for rank, call in collective.calls.items())
 
 
 def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
@@ -397,7 +398,7 @@ def _of_root(
     place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
     sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
     sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
-    last = state.brought.get(culprits[0])
+    last = state.last_call.get(culprits[0])
     standpoints = [standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
     limits = _limits_of_absence(operation) if fate.absent else ()
@@ -443,7 +444,7 @@ def _of_death(fates: dict[int, Fate], state: RunState) -> Diagnosis | None:
 
 def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     """Return that ranks left no record although the others recorded that they got stuck."""
-    last = max(state.brought.values(), key=lambda event: event.time, default=None)
+    last = max(state.last_call.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
     limits = [*_limits_of_absence(last.operation)] if last else [NO_FILE.limit]

@@ -10,9 +10,10 @@ from typing import Literal
 from ddpquiz.diagnosis.verdict import advise_pairs
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import POINT_TO_POINT, Exited, Hung, Issued, Raised, RankPosition
-from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame, plural
+from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.run_state import RunState
+from ddpquiz.plural import plural
 
 # What common exceptions of a distributed script mean, and what to do about them.
 
@@ -200,7 +201,7 @@ def _before_timeout(now: RankPosition, state: RunState) -> RankPosition:
     raised = state.raised.get(now.rank)
     if raised is None:
         return now
-    last = state.brought.get(now.rank)
+    last = state.last_call.get(now.rank)
     file, line = own_frame(raised.traceback, state.script)
     waited_in = state.waits_in(now.rank) or (last.operation.op if last else "init_process_group")
     return RankPosition(now.rank, waited_in, file, line, raised.traceback)
@@ -245,7 +246,7 @@ def _raised_alike(raised: Raised, frame: tuple[str, int], state: RunState) -> li
 
 def _known(rank: int, text: str, where: str, state: RunState) -> Cause | None:
     """Return the cause behind the text of an exception if it is a common one."""
-    last = state.brought.get(rank)
+    last = state.last_call.get(rank)
     reason = state.began.reason.rpartition("· ")[2] if state.began else ""
     op = last.operation.op if last else "a communication"
     facts: dict[str, object] = {"rank": rank, "ranks": state.ranks, "where": where, "reason": reason, "op": op}
@@ -267,7 +268,7 @@ def _of_sys_exit(rank: int, message: str, where: str, state: RunState) -> Cause:
 
 
 def _of_exit(rank: int, state: RunState) -> Cause:
-    exited, last = state.exited[rank], state.brought.get(rank)
+    exited, last = state.exited[rank], state.last_call.get(rank)
     after = f", after {_call(last)}" if last else ""
     if exited.status < 0:
         return _of_signal(rank, exited, after, state)
@@ -281,7 +282,7 @@ def _of_exit(rank: int, state: RunState) -> Cause:
 
 
 def _of_signal(rank: int, exited: Exited, after: str, state: RunState) -> Cause:
-    number, last = -exited.status, state.brought.get(rank)
+    number, last = -exited.status, state.last_call.get(rank)
     if number == signal.SIGKILL and exited.memory:
         why = f"The kernel killed rank {rank} because memory ran out{after}."
         return Cause(rank, why, OUT_OF_MEMORY.format(ranks=state.ranks))
@@ -303,7 +304,7 @@ def _of_signal(rank: int, exited: Exited, after: str, state: RunState) -> Cause:
 
 
 def _early_exit(rank: int, waiting: int, state: RunState) -> Cause:
-    last = state.brought.get(waiting)
+    last = state.last_call.get(waiting)
     where = f" in {_call(last)}" if last else ""
     return Cause(
         rank,

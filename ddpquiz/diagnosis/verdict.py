@@ -149,7 +149,7 @@ def alike_ranks(state: RunState, present: Collection[int], gone: Collection[int]
         groups.setdefault(_standing(state, rank, present, gone), []).append(rank)
     found = []
     for (doing, file, line), ranks in groups.items():
-        calls = [state.brought[rank].number if rank in state.brought else 0 for rank in ranks]
+        calls = [state.last_call[rank].number if rank in state.last_call else 0 for rank in ranks]
         found.append(AlikeRanks(tuple(ranks), doing, file, line, (min(calls), max(calls))))
     return sorted(found, key=lambda each: (-len(each.ranks), each.ranks))
 
@@ -167,7 +167,7 @@ def _standing(state: RunState, rank: int, present: Collection[int], gone: Collec
         return "its process is gone", *place
     if state.waits_in(rank) == JOIN:
         return JOIN, *place
-    if state.blocked_in(rank) and rank in state.brought:
-        operation = state.brought[rank].operation
+    if state.blocked_in(rank) and rank in state.last_call:
+        operation = state.last_call[rank].operation
         return request(operation), operation.file, operation.line
     return "computing", *place

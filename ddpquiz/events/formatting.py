@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ddpquiz.events.event import ANYBODY
+from ddpquiz.plural import plural
 
 # How amounts, durations, ranks, shapes and places are written, here and on every screen.
 
@@ -34,11 +35,6 @@ def format_seconds(seconds: float) -> str:
         if 0 < seconds * scale < 999.5:
             return f"{_three_digits(seconds * scale)} {unit}"
     return f"{_three_digits(seconds)} s"
-
-
-def plural(number: int, one: str, more: str = "") -> str:
-    """Write a number with its noun: `1 barrier`, `2,000 barriers`."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def _three_digits(number: float) -> str:

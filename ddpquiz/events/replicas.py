@@ -4,7 +4,8 @@ from collections import defaultdict
 from itertools import zip_longest
 
 from ddpquiz.events.event import Event, Exited, Note, ReplicaSums, Started
-from ddpquiz.events.formatting import format_place, format_ranks, plural
+from ddpquiz.events.formatting import format_place, format_ranks
+from ddpquiz.plural import plural
 
 NAMED = 3  # parameters
 Model = tuple[tuple[int, ...], int]  # the ranks that hold a replica, and its number among the models of these ranks

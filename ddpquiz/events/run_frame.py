@@ -1,100 +1,65 @@
-"""What each rank holds: what it does, what it brought to its last operation and got from it, and labelled values."""
+"""A frame of a run: everything that a terminal or a page shows of it at one moment, in words, and nothing about how.
+
+`describe_frame` is the one way from a `RunState` to what is shown; the drawing decides only where it stands and in
+which colours.
+"""
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, ClaimText, Hung, Output, RankPosition
+from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankPosition
 from ddpquiz.events.formatting import (
     format_ranks,
     format_seconds,
     format_shapes,
     frames_in,
     list_ranks,
-    plural,
     source_line,
 )
 from ddpquiz.events.run_state import ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
-
-# What each rank holds: what it does, what it brought to its last operation and got from it, and labelled values.
+from ddpquiz.plural import plural
 
 DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
+FRESH = 0.5  # seconds for which a value counts as new while a run goes on
 DONE = "done"  # an operation is over, and its result is not known
-_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
-_BETWEEN = re.compile(r"\]+, \[+")
+INSIDE, LAST, GONE = "▶", "▷", "■"  # where ranks are in the script
+LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
 
+Tone = Literal["", "accent", "warn", "good", "bad", "quiet", "code", "head"]
+Piece = tuple[str, Tone]  # the words alone say everything; a tone only adds a colour or a weight
+ShownPath = Callable[[str], str]  # how a path is written for the reader
 
-class LabelledValue(NamedTuple):
-    """The last value of a label on a rank, and whether it is new."""
-
-    text: str
-    is_new: bool
+MARKS: dict[str, Piece] = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
 
 
 @dataclass(frozen=True, slots=True)
 class RankColumn:
-    """What a rank does, and the values or shapes of its last operation; None where there is nothing to show."""
+    """What a rank does, and the values or shapes of its last operation; None where there is nothing to show.
+
+    `input` is what the rank gave to that operation, `output` what the operation left there, or DONE.
+    """
 
     rank: int
     doing: str
-    brings: str | None
-    gets: str | None
+    input: str | None
+    output: str | None
 
 
-def describe_rank(state: RunState, rank: int) -> RankColumn:
-    """Return what a rank does, and what its last operation was about."""
-    return RankColumn(rank, state.doing(rank), brings(state, rank), gets(state, rank))
+class LabelledValue(NamedTuple):
+    """The last value of a label on a rank, whether it is new, when it was printed, and all values so far.
 
+    `values` belongs to the state of the run: who keeps a frame while the run goes on finds more in it.
+    """
 
-def describe_label(state: RunState, label: str, since: float) -> dict[int, LabelledValue]:
-    """Return the last value of each rank that has one; it is new if it came after `since` and differs."""
-    values = state.rows[label]
-    return {
-        rank: LabelledValue(values[rank][-1], state.changed(label, rank, since))
-        for rank in state.all_ranks
-        if values.get(rank)
-    }
-
-
-def brings(state: RunState, rank: int) -> str | None:
-    """Return what a rank gave to its last operation: numbers, or the shapes of larger tensors."""
-    brought = state.brought.get(rank)
-    if brought is None or not brought.operation.dtype:
-        return None
-    operation = brought.operation
-    if operation.op in ("recv", "scatter") and operation.peer != rank and not brought.before:
-        return None  # its shape is the room for what it receives
-    return " | ".join(brought.before) or f"{format_shapes(operation.shapes)} {operation.dtype}"
-
-
-def gets(state: RunState, rank: int) -> str | None:
-    """Return what the last operation of a rank left there, or at least that it is over."""
-    if got := state.got.get(rank):
-        return " | ".join(got)
-    brought = state.brought.get(rank)
-    calls = (each.calls[rank] for each in reversed(state.timeline.collectives) if rank in each.calls)
-    last = next((call for call in calls if brought and call.number == brought.number), None)
-    return DONE if last and last.ended is not None and not last.failed else None
-
-
-def has_numbers(text: str) -> bool:
-    """Return True if a text holds numbers that can be shortened."""
-    return _NUMBER.search(text) is not None
-
-
-def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
-    """Return the text of tensors with at most `digits` digits a number, and a semicolon between rows."""
-    text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", tensor)
-    return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
-
-
-# Ranks over time: what each did when, and which part of the run is worth showing.
-
-SHORTEST = 0.001  # seconds
+    text: str
+    is_new: bool
+    time: float
+    values: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,211 +79,12 @@ class Lanes:
         return any(span.kind != "compute" for spans in self.spans.values() for span in spans)
 
 
-def describe_lanes(state: RunState, now: float) -> Lanes | None:
-    """Return what each rank did up to now; None if none of them has started."""
-    every = {rank: state.timeline.spans(rank, now) for rank in state.all_ranks if rank in state.timeline.ranks}
-    every = {rank: spans for rank, spans in every.items() if spans}
-    times = [time for rank, spans in every.items() for time in _moments(state, rank, spans)]
-    starts = times or [spans[0].start for spans in every.values()]
-    if not starts:
-        return None
-    first = min(starts)
-    return Lanes(every, first, max([*times, first + SHORTEST]))
-
-
-def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
-    """Return when a rank first and last communicated or printed, and when it failed."""
-    calls = [span for span in spans if span.kind != "compute"]
-    lines = state.log.get(rank, ())
-    raised, exited = state.raised.get(rank), state.exited.get(rank)
-    failed = raised or (exited if exited and exited.status and not exited.stopped else None)
-    ends = [calls[0].start, calls[-1].end] if calls else []
-    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *([failed.time] if failed else [])]
-
-
-# Where the ranks are in the script, as a mark beside each line.
-
-INSIDE, LAST, GONE = "▶", "▷", "■"
-LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
-
-
-def ranks_by_line(state: RunState) -> dict[int, list[int]]:
-    """Return the ranks that were last seen in each line of the script."""
-    at: dict[int, list[int]] = {}
-    for rank in sorted(state.places):
-        line = state.in_script(rank)
-        if line is not None:
-            at.setdefault(line, []).append(rank)
-    return at
-
-
-def elsewhere(state: RunState) -> list[tuple[int, str, int]]:
-    """Return rank, file and line of those that were last seen outside the script."""
-    return [
-        (rank, file, line)
-        for rank, (file, line) in sorted(state.places.items())
-        if line and state.in_script(rank) is None
-    ]
-
-
-def marks(state: RunState) -> dict[int, str]:
-    """Return the text that stands beside each line of the script in which ranks are."""
-    return {line: _marks(ranks, state) for line, ranks in ranks_by_line(state).items()}
-
-
-def _marks(ranks: list[int], state: RunState) -> str:
-    kinds: dict[str, list[int]] = {}
-    stuck = {each.rank for each in state.hung.ranks if each.waits_in} if state.hung else set()
-    for rank in ranks:
-        gone = rank in state.exited and not state.exited[rank].stopped
-        kind = GONE if gone else INSIDE if state.blocked_in(rank) or rank in stuck else LAST
-        kinds.setdefault(kind, []).append(rank)
-    return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
-
-
-# A text with its tone, the smallest part of a frame.
-
-Tone = Literal["", "accent", "warn", "good", "bad", "quiet", "code", "head"]
-Piece = tuple[str, Tone]  # the words alone say everything; a tone only adds a colour or a weight
-
-
-# The operation that is under way, in a line: which ranks have arrived, and which are awaited.
-
-_WRAPS_MODEL = re.compile(r"\b(DistributedDataParallel|DDP)\(")
-_VARIANT = re.compile(r"_(into_)?(tensor|single)$")  # names of one operator in different versions of torch
-_OF_LIBRARY = "called by a library"
-_PURPOSES = {"all_gather": "DDP compares the models", "broadcast": "DDP copies rank 0's model"}
-LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
-
-
 @dataclass(frozen=True, slots=True)
 class OperationLine:
     """What runs, and after it what may be left out where there is no room."""
 
     pieces: tuple[Piece, ...]
     more: tuple[str, ...] = ()
-
-
-def describe_current(state: RunState, now: float, *, newest: bool = False) -> OperationLine:
-    """Return what runs at `now`, or what ran last.
-
-    Of several operations that run, that is the one which most ranks have called and others have not, or with `newest`
-    the one that was called last.
-    """
-    joining = [rank for rank in state.all_ranks if state.waits_in(rank) == JOIN]
-    if joining:
-        late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
-        pieces = _pieces([JOIN], joining, late, state)
-        return OperationLine(pieces if late else (*pieces, (", making the group", "")))
-    if current := state.timeline.current():
-        shown = max(current, key=_called_last if newest else _called_by_most)
-        if shown.differs:
-            return OperationLine(_different(shown, now))
-        others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
-        called = {call.operation.op for call in shown.calls.values()}  # a send, its receive, or both
-        what = [shown.op if len(called) > 1 else called.pop(), *between(shown, state.ranks)]
-        pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
-        return OperationLine(pieces, (*purpose(shown), *about(shown), *others))
-    last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
-    if last is None:
-        none = "no communication yet"
-        return OperationLine(((f"the group is made, {none}" if state.joined else none, "quiet"),))
-    more = (*between(last, state.ranks), *outcome(last), *purpose(last), *about(last))
-    return OperationLine(((f"last: {last.op}", "quiet"),), more)
-
-
-def between(collective: Collective, of: int) -> list[str]:
-    """Return between which ranks an operation is, if not all `of` ranks take part."""
-    if collective.op in POINT_TO_POINT:
-        source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
-        return [f"{source} → {to}"]
-    if len(collective.members) == of:
-        return []
-    return [format_ranks(collective.members) + (" alone" if len(collective.members) == 1 else "")]
-
-
-def purpose(collective: Collective) -> list[str]:
-    """Return that a library makes this call, and what for if that is known; nothing if the script makes it itself."""
-    operation = collective.operation
-    line = source_line(operation.file, operation.line)
-    if not line or operation.bucket is not None or _VARIANT.sub("", operation.op) in line:
-        return []
-    return [_PURPOSES.get(operation.op, _OF_LIBRARY) if _WRAPS_MODEL.search(line) else _OF_LIBRARY]
-
-
-def about(collective: Collective) -> list[str]:
-    """Return the root, the bucket and the size of an operation, as far as it has them."""
-    operation = collective.operation
-    shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
-    numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""
-    what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
-    bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
-    peer = operation.peer
-    direction = "to" if collective.op.startswith(("reduce", "gather")) else "from"
-    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{direction} {peer}"
-    return [part for part in (root, bucket, what) if part]
-
-
-def outcome(collective: Collective) -> list[str]:
-    """Return which rank came late, and how long the operation lasted."""
-    waited = max(collective.waits.values(), default=0.0)
-    late = waited >= LONG and collective.entered_last is not None
-    came = [f"rank {collective.entered_last} came {format_seconds(waited)} late"] if late else []
-    if collective.seconds is None:
-        return came
-    return [*came, f"{'then ' if late else ''}took {format_seconds(collective.seconds)}"]
-
-
-def _pieces(
-    what: list[str], arrived: Collection[int], awaited: Collection[int], state: RunState, for_seconds: float = 0.0
-) -> tuple[Piece, ...]:
-    op, *between = what
-    head: list[Piece] = [(op, "accent"), *((f" · {part}", "") for part in between)]
-    lasting = f" {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
-    if not awaited:
-        return (*head, (f" · all arrived{' for' * bool(lasting)}{lasting}", ""))
-    gone = [rank for rank in awaited if rank in state.exited]
-    ended = f" ({'it has' if len(gone) == 1 else f'{list_ranks(gone)} have'} ended)" if gone else ""
-    return (
-        *head,
-        (f" · {_named(arrived)} arrived, ", ""),
-        (f"waiting{lasting} for {_named(awaited)}{ended}", "warn"),
-    )
-
-
-def _named(ranks: Collection[int]) -> str:
-    return "any rank" if ANYBODY in ranks else format_ranks(ranks)
-
-
-def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
-    """Return that members are in different operations, none of which can go on; the fewest ranks come first."""
-    ranks: dict[str, list[int]] = {}
-    for rank in collective.arrived:
-        ranks.setdefault(collective.calls[rank].operation.op, []).append(rank)
-    sides = sorted(ranks.items(), key=lambda side: len(side[1]))
-    calls = "".join(f" · {op}: {format_ranks(callers)}" for op, callers in sides)
-    return ("calls differ", "warn"), (f"{calls} for {now - _since(collective):.1f} s", "")
-
-
-def _called_by_most(collective: Collective) -> tuple[bool, int, float]:
-    return len(collective.awaited) > 0, len(collective.arrived), -_since(collective)
-
-
-def _called_last(collective: Collective) -> float:
-    return max(call.issued for call in collective.calls.values())
-
-
-def _since(collective: Collective) -> float:
-    return min(call.issued for call in collective.calls.values())
-
-
-# How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks.
-
-INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
-TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
-MARKS: dict[str, Piece] = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
-
-ShownPath = Callable[[str], str]  # how a path is written for the reader
 
 
 class ClaimLine(NamedTuple):
@@ -349,8 +115,353 @@ class Failure:
     paths: tuple[tuple[int, str], ...] = ()
 
 
-def result(state: RunState) -> tuple[Piece, ...]:
-    """Return the last line of a run: whether it ended well, after how long, and with how many claims proven."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFrame:
+    """What a run shows at `time`, in seconds.
+
+    `began` is None until it is known what runs, `ended_well` until the run has ended, and `lanes` until a rank has
+    started. `values` are by label and rank, and `lines` are those that ranks printed without a label. `marks` stand
+    beside lines of the script, most ranks are in line `current`, and `elsewhere` says which ranks are in other files.
+    """
+
+    time: float
+    began: Began | None
+    ended_well: bool | None
+    restarts: str
+    notes: tuple[str, ...]
+    columns: tuple[RankColumn, ...]
+    values: dict[str, dict[int, LabelledValue]]
+    lines: tuple[Output, ...]
+    lanes: Lanes | None
+    operation: OperationLine
+    claims: tuple[ClaimLine, ...]
+    claims_to_come: str
+    claims_counted: tuple[Piece, ...]
+    marks: dict[int, str]
+    current: int | None
+    elsewhere: tuple[str, ...]
+    failure: Failure | None
+    result: tuple[Piece, ...]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(column.rank for column in self.columns)
+
+
+def describe_frame(
+    state: RunState,
+    path: ShownPath = str,
+    *,
+    now: float | None = None,
+    since: float | None = None,
+    lanes: bool = True,
+) -> RunFrame:
+    """Describe a run as it is `now`, or else at the time of its last event, when nothing is new.
+
+    What came in the last FRESH seconds is new; what came after `since`, if the run is gone through step by step. Of
+    several operations that run, a step tells of the one that was called last, and any other frame of the one that most
+    ranks have called and others have not. Without `lanes` it has none: they cost time that grows with the run.
+    """
+    is_step = since is not None
+    if since is None:
+        since = math.inf if now is None else now - FRESH
+    since = math.inf if state.end else since  # the last frame is of the whole run
+    now = state.time if now is None else now
+    verdicts = _shown_verdicts(state)
+    claims = _claims(verdicts, state)
+    places = _ranks_by_line(state)
+    return RunFrame(
+        time=now,
+        began=state.began,
+        ended_well=state.end.ok if state.end else None,
+        restarts=_restarts(state),
+        notes=tuple(state.notes),
+        columns=tuple(_column(state, rank) for rank in state.all_ranks),
+        values={label: _values(state, label, since) for label in state.rows},
+        lines=_lines(state),
+        lanes=_lanes(state, now) if lanes else None,
+        operation=_current_operation(state, now, newest=is_step),
+        claims=claims,
+        claims_to_come="" if state.end else _to_come(len(verdicts) - len(claims)),
+        claims_counted=_counted(verdicts, state),
+        marks={line: _marks(ranks, state) for line, ranks in places.items()},
+        current=max(places, key=lambda line: (len(places[line]), line), default=None),
+        elsewhere=_elsewhere(state, path),
+        failure=_failure(state, path),
+        result=_result(state),
+    )
+
+
+def has_numbers(text: str) -> bool:
+    """Whether a text holds numbers that can be shortened."""
+    return _NUMBER.search(text) is not None
+
+
+def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
+    """Write tensors with at most `digits` digits a number, and a semicolon between rows."""
+    text = _NUMBER.sub(lambda number: f"{float(number[0]):.{digits}g}", tensor)
+    return _BETWEEN_ROWS.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
+
+
+def describe_operation(collective: Collective, of: int) -> tuple[str, ...]:
+    """Say of an operation of a run of `of` ranks who takes part, what it moves, who came late, and how long it took."""
+    return (*_between(collective, of), *_about(collective), *_outcome(collective))
+
+
+def _restarts(state: RunState) -> str:
+    """Say how often the ranks were restarted, and in which processes they run now; empty if they never were."""
+    if not state.restart:
+        return ""
+    processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
+    of = f" of {state.began.restarts}" if state.began else ""
+    return f"restart {state.restart}{of} · now processes {processes}"
+
+
+# What each rank holds
+
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
+_BETWEEN_ROWS = re.compile(r"\]+, \[+")
+
+
+def _column(state: RunState, rank: int) -> RankColumn:
+    return RankColumn(rank, state.doing(rank), _input(state, rank), _output(state, rank))
+
+
+def _input(state: RunState, rank: int) -> str | None:
+    """What a rank gave to its last operation: numbers, or the shapes of larger tensors."""
+    call = state.last_call.get(rank)
+    if call is None or not call.operation.dtype:
+        return None
+    operation = call.operation
+    if operation.op in ("recv", "scatter") and operation.peer != rank and not call.before:
+        return None  # its shape is the room for what it receives
+    return " | ".join(call.before) or f"{format_shapes(operation.shapes)} {operation.dtype}"
+
+
+def _output(state: RunState, rank: int) -> str | None:
+    """What the last operation of a rank left there, or at least that it is over."""
+    if result := state.last_result.get(rank):
+        return " | ".join(result)
+    last_call = state.last_call.get(rank)
+    if last_call is None:
+        return None
+    calls = (collective.calls[rank] for collective in reversed(state.timeline.collectives) if rank in collective.calls)
+    call = next((call for call in calls if call.number == last_call.number), None)
+    return DONE if call and call.ended is not None and not call.failed else None
+
+
+def _values(state: RunState, label: str, since: float) -> dict[int, LabelledValue]:
+    """The last value of each rank that has one; it is new if it came after `since` and differs."""
+    by_rank, printed_at = state.rows[label], state.printed_at[label]
+    return {
+        rank: LabelledValue(values[-1], state.changed(label, rank, since), printed_at.get(rank, 0.0), values)
+        for rank in state.all_ranks
+        if (values := by_rank.get(rank))
+    }
+
+
+# Lines without a label
+
+_TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
+
+
+def _lines(state: RunState) -> tuple[Output, ...]:
+    """The lines that belong into the picture; the log of its rank has each of them in any case.
+
+    Messages of torch's C++ code do not while nothing has failed. When a rank has failed, the standard error of the
+    others does not, nor does the line that the last sentence repeats.
+    """
+    end = state.end
+    if end is None or end.rank is None or state.hung:
+        return tuple(line for line in state.lines if line.stream == "stdout" or not _TORCH_LOG.match(line.text))
+    return tuple(
+        line for line in state.lines if line.stream == "stdout" or (line.rank == end.rank and line.text != end.why)
+    )
+
+
+# Ranks over time: what each did when, and which part of the run is worth showing
+
+_SHORTEST = 0.001  # seconds
+
+
+def _lanes(state: RunState, now: float) -> Lanes | None:
+    spans = {rank: state.timeline.spans(rank, now) for rank in state.all_ranks if rank in state.timeline.ranks}
+    spans = {rank: of_rank for rank, of_rank in spans.items() if of_rank}
+    times = [time for rank, of_rank in spans.items() for time in _moments(state, rank, of_rank)]
+    starts = times or [of_rank[0].start for of_rank in spans.values()]
+    if not starts:
+        return None
+    first = min(starts)
+    return Lanes(spans, first, max([*times, first + _SHORTEST]))
+
+
+def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
+    """When a rank first and last communicated or printed, and when it failed."""
+    calls = [span for span in spans if span.kind != "compute"]
+    lines = state.log.get(rank, ())
+    raised, exited = state.raised.get(rank), state.exited.get(rank)
+    failed = raised or (exited if exited and exited.status and not exited.stopped else None)
+    ends = [calls[0].start, calls[-1].end] if calls else []
+    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *([failed.time] if failed else [])]
+
+
+# Where the ranks are in the script, as a mark beside each line
+
+
+def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
+    ranks: dict[int, list[int]] = {}
+    for rank in sorted(state.places):
+        line = state.in_script(rank)
+        if line is not None:
+            ranks.setdefault(line, []).append(rank)
+    return ranks
+
+
+def _elsewhere(state: RunState, path: ShownPath) -> tuple[str, ...]:
+    places = [
+        (rank, file, line)
+        for rank, (file, line) in sorted(state.places.items())
+        if line and state.in_script(rank) is None
+    ]
+    paths = {file: path(file) for file in {file for _, file, _ in places}}  # ranks are in few files
+    return tuple(f"rank {rank} is in {paths[file]}:{line}" for rank, file, line in places)
+
+
+def _marks(ranks: list[int], state: RunState) -> str:
+    kinds: dict[str, list[int]] = {}
+    stuck = {hung.rank for hung in state.hung.ranks if hung.waits_in} if state.hung else set()
+    for rank in ranks:
+        gone = rank in state.exited and not state.exited[rank].stopped
+        kind = GONE if gone else INSIDE if state.blocked_in(rank) or rank in stuck else LAST
+        kinds.setdefault(kind, []).append(rank)
+    return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
+
+
+# The operation that is under way, in a line: which ranks have arrived, and which are awaited
+
+_WRAPS_MODEL = re.compile(r"\b(DistributedDataParallel|DDP)\(")
+_VARIANT = re.compile(r"_(into_)?(tensor|single)$")  # names of one operator in different versions of torch
+_OF_LIBRARY = "called by a library"
+_PURPOSES = {"all_gather": "DDP compares the models", "broadcast": "DDP copies rank 0's model"}
+_LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
+
+
+def _current_operation(state: RunState, now: float, *, newest: bool) -> OperationLine:
+    """What runs at `now`, or what ran last."""
+    joining = [rank for rank in state.all_ranks if state.waits_in(rank) == JOIN]
+    if joining:
+        late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
+        pieces = _pieces([JOIN], joining, late, state)
+        return OperationLine(pieces if late else (*pieces, (", making the group", "")))
+    if current := state.timeline.current():
+        shown = max(current, key=_called_last if newest else _called_by_most)
+        if shown.differs:
+            return OperationLine(_different(shown, now))
+        others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
+        called = {call.operation.op for call in shown.calls.values()}  # a send, its receive, or both
+        what = [shown.op if len(called) > 1 else called.pop(), *_between(shown, state.ranks)]
+        pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
+        return OperationLine(pieces, (*_purpose(shown), *_about(shown), *others))
+    last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
+    if last is None:
+        none = "no communication yet"
+        return OperationLine(((f"the group is made, {none}" if state.joined else none, "quiet"),))
+    more = (*_between(last, state.ranks), *_outcome(last), *_purpose(last), *_about(last))
+    return OperationLine(((f"last: {last.op}", "quiet"),), more)
+
+
+def _between(collective: Collective, of: int) -> list[str]:
+    """Between which ranks an operation is, if not all `of` ranks take part."""
+    if collective.op in POINT_TO_POINT:
+        source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
+        return [f"{source} → {to}"]
+    if len(collective.members) == of:
+        return []
+    return [format_ranks(collective.members) + (" alone" if len(collective.members) == 1 else "")]
+
+
+def _purpose(collective: Collective) -> list[str]:
+    """That a library makes this call, and what for if that is known; nothing if the script makes it itself."""
+    operation = collective.operation
+    line = source_line(operation.file, operation.line)
+    if not line or operation.bucket is not None or _VARIANT.sub("", operation.op) in line:
+        return []
+    return [_PURPOSES.get(operation.op, _OF_LIBRARY) if _WRAPS_MODEL.search(line) else _OF_LIBRARY]
+
+
+def _about(collective: Collective) -> list[str]:
+    """The root, the bucket and the size of an operation, as far as it has them."""
+    operation = collective.operation
+    shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
+    numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""
+    what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
+    bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
+    peer = operation.peer
+    direction = "to" if collective.op.startswith(("reduce", "gather")) else "from"
+    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{direction} {peer}"
+    return [part for part in (root, bucket, what) if part]
+
+
+def _outcome(collective: Collective) -> list[str]:
+    """Which rank came late, and how long the operation lasted."""
+    waited = max(collective.waits.values(), default=0.0)
+    late = waited >= _LONG and collective.entered_last is not None
+    came = [f"rank {collective.entered_last} came {format_seconds(waited)} late"] if late else []
+    if collective.seconds is None:
+        return came
+    return [*came, f"{'then ' if late else ''}took {format_seconds(collective.seconds)}"]
+
+
+def _pieces(
+    what: list[str], arrived: Collection[int], awaited: Collection[int], state: RunState, for_seconds: float = 0.0
+) -> tuple[Piece, ...]:
+    op, *between = what
+    head: list[Piece] = [(op, "accent"), *((f" · {part}", "") for part in between)]
+    lasting = f" {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
+    if not awaited:
+        return (*head, (f" · all arrived{' for' * bool(lasting)}{lasting}", ""))
+    gone = [rank for rank in awaited if rank in state.exited]
+    ended = f" ({'it has' if len(gone) == 1 else f'{list_ranks(gone)} have'} ended)" if gone else ""
+    return (
+        *head,
+        (f" · {_named(arrived)} arrived, ", ""),
+        (f"waiting{lasting} for {_named(awaited)}{ended}", "warn"),
+    )
+
+
+def _named(ranks: Collection[int]) -> str:
+    return "any rank" if ANYBODY in ranks else format_ranks(ranks)
+
+
+def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
+    """That members are in different operations, none of which can go on; the fewest ranks come first."""
+    ranks: dict[str, list[int]] = {}
+    for rank in collective.arrived:
+        ranks.setdefault(collective.calls[rank].operation.op, []).append(rank)
+    sides = sorted(ranks.items(), key=lambda side: len(side[1]))
+    calls = "".join(f" · {op}: {format_ranks(callers)}" for op, callers in sides)
+    return ("calls differ", "warn"), (f"{calls} for {now - _since(collective):.1f} s", "")
+
+
+def _called_by_most(collective: Collective) -> tuple[bool, int, float]:
+    return len(collective.awaited) > 0, len(collective.arrived), -_since(collective)
+
+
+def _called_last(collective: Collective) -> float:
+    return max(call.issued for call in collective.calls.values())
+
+
+def _since(collective: Collective) -> float:
+    return min(call.issued for call in collective.calls.values())
+
+
+# How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks
+
+_INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
+
+
+def _result(state: RunState) -> tuple[Piece, ...]:
+    """Whether the run ended well, after how long, and with how many claims proven; empty while it goes on."""
     end = state.end
     if end is None:
         return ()
@@ -366,8 +477,8 @@ def result(state: RunState) -> tuple[Piece, ...]:
     return (end.why, "bad"), (f"{mend}\nended after {end.time:.2f} s{claims}", "")
 
 
-def describe_failure(state: RunState, path: ShownPath = str) -> Failure | None:
-    """Return what went wrong; None if nothing did, or if the last line says it all."""
+def _failure(state: RunState, path: ShownPath) -> Failure | None:
+    """What went wrong; None if nothing did, or if the last line says it all."""
     if state.hung:
         return _hang(state.hung, state, path)
     if state.end is None or state.end.rank is None:
@@ -377,7 +488,7 @@ def describe_failure(state: RunState, path: ShownPath = str) -> Failure | None:
     if raised and raised.traceback and raised.error != "SystemExit":
         return Failure(rank, raised.traceback.rstrip())
     if exited and exited.stack:
-        return Failure(rank, paths=((rank, " > ".join(calls(exited.stack, path))),))
+        return Failure(rank, paths=((rank, " > ".join(_calls(exited.stack, path))),))
     return None
 
 
@@ -386,15 +497,14 @@ def _hang(hung: Hung, state: RunState, path: ShownPath) -> Failure:
         HungRank(each.rank, _waits(each, state), f"{path(each.file)}:{each.line}" if each.line else "-")
         for each in hung.ranks
     )
-    led = {each.rank: calls(each.stack, path) for each in hung.ranks}
-    deep = any(len(each) > 1 for each in led.values())
-    return Failure(
-        hung_ranks=hung_ranks, paths=tuple((rank, " > ".join(each)) for rank, each in led.items()) if deep else ()
-    )
+    calls = {each.rank: _calls(each.stack, path) for each in hung.ranks}
+    if all(len(of_rank) <= 1 for of_rank in calls.values()):
+        return Failure(hung_ranks=hung_ranks)
+    return Failure(hung_ranks=hung_ranks, paths=tuple((rank, " > ".join(of_rank)) for rank, of_rank in calls.items()))
 
 
 def _waits(rank: RankPosition, state: RunState) -> Piece:
-    """Return what a rank waits in, or why it waits in nothing."""
+    """What a rank waits in, or why it waits in nothing."""
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""
     exited = state.exited.get(rank.rank)
@@ -403,49 +513,39 @@ def _waits(rank: RankPosition, state: RunState) -> Piece:
     return "not communicating" if rank.stack else "does not answer", "warn"
 
 
-def calls(stack: str, path: ShownPath = str) -> list[str]:
-    """Return the calls that led a rank to where it stands, the outermost first, without those of installed code."""
+def _calls(stack: str, path: ShownPath) -> list[str]:
+    """The calls that led a rank to where it stands, the outermost first, without those of installed code."""
     frames = frames_in(stack)
     if not stack.startswith("Traceback"):
         frames.reverse()
-    return [f"{path(file)}:{line} {name}" for file, line, name in frames if name and not INSTALLED.search(file)]
+    return [f"{path(file)}:{line} {name}" for file, line, name in frames if name and not _INSTALLED.search(file)]
 
 
-def matters(line: Output, state: RunState) -> bool:
-    """Whether a line belongs into the picture; the log of its rank has it in any case.
-
-    Messages of torch's C++ code do not while nothing has failed. When a rank has failed, the standard error of the
-    others does not, nor does the line that the last sentence repeats.
-    """
-    failed = None if state.end is None or state.hung else state.end.rank
-    if line.stream == "stdout":
-        return True
-    if failed is None:
-        return not TORCH_LOG.match(line.text)
-    return line.rank == failed and state.end is not None and line.text != state.end.why
+def _shown_verdicts(state: RunState) -> list[ClaimVerdict]:
+    """The claims that are shown: all of a demo, and the broken ones of any other script."""
+    return [claim for claim in state.verdicts() if claim[1] == "broken" or not state.only_broken_claims]
 
 
-def describe_claims(state: RunState) -> list[ClaimLine]:
-    """Return verdicts and claims; those that a run did not reach come last, once it has ended well."""
+def _claims(verdicts: list[ClaimVerdict], state: RunState) -> tuple[ClaimLine, ...]:
+    """Verdicts and claims; those that a run did not reach come last, once it has ended well."""
     ended_well = state.end is not None and state.end.ok
-    verdicts = sorted(shown_verdicts(state), key=lambda each: each[1] == "not reached")
-    return [_claim(*each, len(state.all_ranks)) for each in verdicts if ended_well or each[1] != "not reached"]
+    reached_first = sorted(verdicts, key=lambda claim: claim[1] == "not reached")
+    return tuple(_claim(*claim, state.ranks) for claim in reached_first if ended_well or claim[1] != "not reached")
 
 
-def claims_to_come(state: RunState) -> str:
-    """Return how many claims a run that goes on may still prove, as text; empty if the number is 0."""
-    left = 0 if state.end else len(shown_verdicts(state)) - len(describe_claims(state))
-    return to_come(left) if left else ""
+def _counted(claims: list[ClaimVerdict], state: RunState) -> tuple[Piece, ...]:
+    """How many claims were proven and broken so far, where there is no room to name them."""
+    verdicts: list[str] = [verdict for _, verdict, _ in claims]
+    if set(verdicts) == {"not reached"} and not state.end:
+        return ((_to_come(len(verdicts)), "quiet"),)
+    broken = verdicts.count("broken")
+    proven: Piece = (f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", "quiet")
+    return (proven, (f" · {broken} broken", "bad")) if broken else (proven,)
 
 
-def to_come(count: int) -> str:
-    """Return how many claims may still be proven, as text."""
-    return f"{plural(count, 'claim')} to come"
-
-
-def shown_verdicts(state: RunState) -> list[ClaimVerdict]:
-    """Return the claims that are shown: all of a demo, and the broken ones of any other script."""
-    return [each for each in state.verdicts() if each[1] == "broken" or not state.only_broken_claims]
+def _to_come(count: int) -> str:
+    """How many claims may still be proven; empty if none."""
+    return f"{plural(count, 'claim')} to come" if count else ""
 
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> ClaimLine:
@@ -458,60 +558,3 @@ def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> ClaimLi
         case _:
             where = "not this run"
     return ClaimLine((f"{mark} {where}", tone), (claim.text, "quiet" if verdict == "not reached" else ""))
-
-
-# A frame of a run as data: everything that a terminal or a page draws of it, and nothing about how.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFrame:
-    """What a run shows at one moment.
-
-    `remarks` are restarts and notes, `lines` those that ranks printed without a label, `marks` stand beside lines of
-    the script, and `elsewhere` says which ranks are in other files. `values` are by label and rank.
-    """
-
-    remarks: tuple[str, ...]
-    columns: tuple[RankColumn, ...]
-    values: dict[str, dict[int, LabelledValue]]
-    lines: tuple[Output, ...]
-    operation: OperationLine
-    claims: tuple[ClaimLine, ...]
-    claims_to_come: str
-    marks: dict[int, str]
-    elsewhere: tuple[str, ...]
-    failure: Failure | None
-    result: tuple[Piece, ...]
-
-
-def describe_frame(state: RunState, since: float, path: ShownPath = str) -> RunFrame:
-    """Return what a run shows at the time of its last event.
-
-    Values that came after `since` are new; at the end of a run none are, since the last frame is of the whole run.
-    """
-    since = math.inf if state.end else since
-    return RunFrame(
-        remarks=remarks(state),
-        columns=tuple(describe_rank(state, rank) for rank in state.all_ranks),
-        values={label: describe_label(state, label, since) for label in state.rows},
-        lines=tuple(line for line in state.lines if matters(line, state)),
-        operation=describe_current(state, state.time, newest=True),
-        claims=tuple(describe_claims(state)),
-        claims_to_come=claims_to_come(state),
-        marks=marks(state),
-        elsewhere=tuple(f"rank {rank} is in {path(file)}:{line}" for rank, file, line in elsewhere(state)),
-        failure=describe_failure(state, path),
-        result=result(state),
-    )
-
-
-def remarks(state: RunState) -> tuple[str, ...]:
-    """Return how often the ranks were restarted, and the notes of a run."""
-    return (*([restarts(state)] if state.restart else []), *state.notes)
-
-
-def restarts(state: RunState) -> str:
-    """Return how often the ranks were restarted, and in which processes they run now."""
-    processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
-    of = f" of {state.began.restarts}" if state.began else ""
-    return f"restart {state.restart}{of} · now processes {processes}"

@@ -96,8 +96,8 @@ class RunState:
     raised: dict[int, events.Raised] = field(default_factory=dict)
     exited: dict[int, events.Exited] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)  # ranks whose script has come to its end, before they exit
-    brought: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
-    got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
+    last_call: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
+    last_result: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
     groups: GroupCalls = field(default_factory=GroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
@@ -134,14 +134,14 @@ class RunState:
         self.waits.setdefault(rank, {})[number] = operation.op
         if operation.in_background and not self._on_gpu:
             self.background.add((rank, number))
-        self.brought[rank] = event
+        self.last_call[rank] = event
         self.places[rank] = operation.file, operation.line
-        self.got.pop(rank, None)
+        self.last_result.pop(rank, None)
 
     def _set_result(self, event: events.Result) -> None:
-        brought = self.brought.get(event.rank)
-        if brought and brought.number == event.number:
-            self.got[event.rank] = event.after
+        last_call = self.last_call.get(event.rank)
+        if last_call and last_call.number == event.number:
+            self.last_result[event.rank] = event.after
 
     def _end_operation(self, event: events.Ended) -> None:
         self.waits.setdefault(event.rank, {}).pop(event.number, None)
@@ -159,7 +159,7 @@ class RunState:
         self.groups.restart(event.rank)
         self.joined.discard(event.rank)
         self.finished.discard(event.rank)
-        for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
+        for known in (self.exited, self.raised, self.last_call, self.last_result, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
     def _join(self, event: events.Joining) -> None:

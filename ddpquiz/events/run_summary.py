@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ddpquiz.events.costs import Cost, DelayCosts, Place, Stretch
-from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds, plural
+from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.timeline import RankTime, Timeline
+from ddpquiz.plural import plural
 
 # Rules of advice on what a training script forgot, each of which speaks only where it is certain.
 

@@ -4,9 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from ddpquiz.events.event import ANYBODY, Event, Issued, Operation, when
-from ddpquiz.events.formatting import format_place, plural
+from ddpquiz.events.formatting import format_place
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.timeline import Timeline
+from ddpquiz.plural import plural
 
 PLACES = 16  # states of a long run that are saved
 

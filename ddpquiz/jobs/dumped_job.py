@@ -25,9 +25,10 @@ from ddpquiz.events.event import (
     encode,
     when,
 )
-from ddpquiz.events.formatting import format_ranks, plural
+from ddpquiz.events.formatting import format_ranks
 from ddpquiz.jobs.dump_file import COALESCED, WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.plural import plural
 
 # Which operations of several dumps belong together, after each rank's ring buffer has dropped its oldest entries.
 

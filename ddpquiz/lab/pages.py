@@ -12,7 +12,8 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.learning.progress import LabStanding
-from ddpquiz.terminal.kit.layout import columns, counted, indented, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import columns, indented, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 # The list of labs, by track: which are new, begun and passed, with stars, minutes and what each needs.
@@ -50,7 +51,7 @@ def labs(catalog: Catalog, known: Sequence[Lab], progress: LabProgress) -> Group
     passed = sum(progress.state(lab) == "passed" for lab in known)
     minutes = sum(lab.minutes for lab in known)
     time = f"about {minutes / 60:.0f} hours" if minutes > 90 else f"about {minutes} minutes"
-    total = f"{counted(len(known), 'lab')} · {passed} passed · {time}"
+    total = f"{plural(len(known), 'lab')} · {passed} passed · {time}"
     commands = columns((Text(command, style="code"), Text(what)) for command, what in _NEXT)
     stars = Text("Stars are further targets, such as fewer bytes: ☆ not yet met, ★ met.", style="quiet")
     return Group(Text(total), commands, stars, *parts)
@@ -122,7 +123,7 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
 
 
 def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:
-    runs = f"{counted(found.runs, 'run')} in {found.seconds:.1f} s"
+    runs = f"{plural(found.runs, 'run')} in {found.seconds:.1f} s"
     parts: list[RenderableType] = [Text.assemble(("✓ ", "good"), f"It passes: {runs}.")]
     if lab.stars:
         parts.append(Text("A star is for a solution that does more than the task asks:", style="quiet"))
@@ -132,14 +133,14 @@ def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[R
         parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
     if figures:
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
-        where = f"What the busiest of {counted(found.ranks, 'rank')} did in the last run, in all of its cases together"
+        where = f"What the busiest of {plural(found.ranks, 'rank')} did in the last run, in all of its cases together"
         parts += section(where, columns([top, *map(_figure, figures)]))
     return parts
 
 
 def _figure(figure: LabFigure) -> list[Text]:
     one = figure.unit.removesuffix("s")
-    amounts = [Text(counted(round(amount), one)) for amount in (figure.yours, figure.reference)]
+    amounts = [Text(plural(round(amount), one)) for amount in (figure.yours, figure.reference)]
     return [Text(figure.name, style="quiet"), *amounts]
 
 

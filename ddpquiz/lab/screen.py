@@ -18,6 +18,7 @@ from ddpquiz.lab.check import Stopped, check_file, compare
 from ddpquiz.lab.folder import Stamp, stamp
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
+from ddpquiz.plural import plural
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, leave_to
 from ddpquiz.terminal.kit.keys import Keys
@@ -95,8 +96,7 @@ class LabChecker:
         return True
 
     def _report(self, number: int, of: int, run: LabRun) -> None:
-        ranks = f"{run.ranks} rank{'s' * (run.ranks != 1)}"
-        self.state = CheckState(running=True, doing=f"run {number} of {of}, on {ranks}")
+        self.state = CheckState(running=True, doing=f"run {number} of {of}, on {plural(run.ranks, 'rank')}")
 
 
 # A lab on the screen: each save of the learner's file starts a check, and the verdict is shown at once.

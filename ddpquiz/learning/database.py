@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.schema import MIGRATIONS, has_tables
+from ddpquiz.plural import plural
 
 # Backups of the progress database: one for each study day, and one before each import; the last ten of each stay.
 
@@ -43,7 +44,7 @@ class DamagedError(UserError):
         if backup := next(list_backups(path.parent), None):
             super().__init__(
                 f"{wrong}. `ddpquiz progress restore-backup` sets it aside and restores the backup of {backup.name}, "
-                f"which holds {count_rows(backup.rows)} of your log."
+                f"which holds {plural(backup.rows, 'row')} of your log."
             )
         else:
             super().__init__(f"{wrong}, and there is no backup. Move it away to start afresh.")
@@ -156,11 +157,6 @@ def _numbers(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path.stem)]
 
 
-def count_rows(count: int) -> str:
-    """Return a number of rows in words."""
-    return f"{count:,} row{'s' * (count != 1)}"
-
-
 @contextmanager
 def _new_file(folder: Path) -> Iterator[Path]:
     """Yield a new file that only its owner can read; it is deleted at the end unless it was moved."""
@@ -199,7 +195,7 @@ def connect(home: Path) -> sqlite3.Connection:
         if size == 0:
             raise DamagedError(path, "it is empty")
         raise UserError(
-            f"{path} is missing, but there is a backup of {backup.name} with {count_rows(backup.rows)} of your log; "
+            f"{path} is missing, but there is a backup of {backup.name} with {plural(backup.rows, 'row')} of your log; "
             f"`ddpquiz progress restore-backup` restores it. To start afresh, move {home / FOLDER} away too."
         )
     with reported_faults(path, "your progress cannot be opened"):

@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ddpquiz.learning.log_rows import Row
+from ddpquiz.plural import plural
 
 _GRID = tuple((step + 0.5) / 100 for step in range(100))  # where the belief is held; the ends are left out
 _LEVELS = ("easy", "medium", "hard")
@@ -164,7 +165,7 @@ class Strength:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()
-            return f"After {count} more wrong answer{'s' * (count != 1)} it would no longer be strong." if count else ""
+            return f"After {plural(count, 'more wrong answer')} it would no longer be strong." if count else ""
         pieces = dict(self.pieces)
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)

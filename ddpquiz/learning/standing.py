@@ -11,6 +11,7 @@ from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory
 from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon
+from ddpquiz.plural import plural
 
 NEW_A_DAY = 10
 
@@ -142,7 +143,7 @@ def advise(now: Standing) -> list[Advice]:
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))
-        cards = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
+        cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
         found.append(Advice("ddpquiz study", cards))
     if now.path and now.path.current:
         place = now.path.place(now.path.current.stage)
@@ -150,9 +151,9 @@ def advise(now: Standing) -> list[Advice]:
     if now.weakest and now.weakness:
         found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept ({now.weakness.short})"))
     if now.new_today and not (now.due or now.again):
-        found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
+        found.append(Advice("ddpquiz study", f"{plural(now.new_today, 'new card')} for today"))
     if now.more:
-        what = f"{now.more} more new card{'s' * (now.more != 1)} today"
+        what = f"{plural(now.more, 'more new card')} today"
         found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", what))
     if now.next_concept:
         found.append(Advice(f"ddpquiz test {now.next_concept.id}", "not tested yet"))

@@ -13,6 +13,7 @@ from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import Found, even_states
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
+from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import code
 
 # The page of a plan: memory and time as bars, the traffic of each axis, and what comes out.
@@ -200,13 +201,6 @@ _FIT = {
 }
 
 
-def _table(names: Sequence[str], left: int = 1) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="title")
-    for number, name in enumerate(names):
-        table.add_column(name, justify="left" if number < left else "right", no_wrap=number >= left)
-    return table
-
-
 def found_page(found: Found, gpus: int, start: str, before: int | None = None) -> RenderableType:
     """Draw the best layouts of a search, and why the others were refused.
 
@@ -253,10 +247,8 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
 def _best(plans: Sequence[Plan]) -> RenderableType:
     names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "overhead"]
     has_experts = plans[0].job.model.experts is not None
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="title")
-    for name in names:
-        if name != "ep" or has_experts:
-            table.add_column(name, justify="right", no_wrap=True)
+    heads = [name for name in names if name != "ep" or has_experts]
+    table = new_table(heads, left=(), style="title", gap=1)
     for plan in plans:
         layout = plan.job.layout
         pipeline = "-" if layout.pp == 1 else f"{layout.schedule}" + (f" x{layout.chunks}" if layout.chunks > 1 else "")
@@ -301,7 +293,7 @@ def arguments(plan: Plan) -> str:
 
 def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accelerator) -> RenderableType:
     """Draw throughput and efficiency over the number of GPUs; the bar is the efficiency against the first plan."""
-    table = _table(("GPUs", "step s", "M tokens/s", "MFU", "efficiency"), left=0)
+    table = new_table(("GPUs", "step s", "M tokens/s", "MFU", "efficiency"), left=(), style="title")
     table.add_column("")
     first = next((plan for plan in plans if isinstance(plan, Plan)), None)
     for plan in plans:
@@ -324,7 +316,7 @@ def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accel
 
 def comparison(plan: Plan, other: Plan) -> RenderableType:
     """Draw two plans side by side."""
-    table = _table(("", "first", "second", "change"))
+    table = new_table(("", "first", "second", "change"), style="title")
     for name in ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "total"):
         _row(table, f"{name}, GiB", getattr(plan.memory, name) / GIB, getattr(other.memory, name) / GIB)
     for name in ("compute", "tp", "cp", "ep", "pp", "dp", "bubble", "optimizer", "total"):

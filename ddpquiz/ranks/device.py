@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.formatting import plural
+from ddpquiz.plural import plural
 from ddpquiz.ranks.forks import fork
 
 # Whether a run uses GPUs with NCCL or CPUs with Gloo, and the reason in a sentence.

@@ -11,11 +11,12 @@ from ddpquiz.diagnosis import root_cause
 from ddpquiz.diagnosis.diagnosis import cause_of_stop, diagnose, note_standstill
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, RankPosition, when
-from ddpquiz.events.formatting import frames_in, plural
+from ddpquiz.events.formatting import frames_in
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import find_costliest_line
+from ddpquiz.plural import plural
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader
 from ddpquiz.ranks.forks import STACK_SIGNAL

@@ -698,8 +698,8 @@ class Page {
       run.ranks.map((rank) => element("td", { class: tone }, run.at(`${slot}.${rank}`, step) ?? "-"));
     const rows = [
       row("doing", plain("doing", "quiet")),
-      row("brings", plain("brings", "code")),
-      row("gets", plain("gets", "code")),
+      row("input", plain("input", "code")),
+      row("output", plain("output", "code")),
     ];
     for (const label of run.at("labels", step) ?? []) {
       const curves = run.ranks.map((rank) => run.curve(label, rank, step));

@@ -16,7 +16,7 @@ from ddpquiz.diagnosis.report import Section
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Event, Issued, Output
 from ddpquiz.events.formatting import format_place, source_line
-from ddpquiz.events.run_frame import RunFrame, about, between, describe_frame, describe_lanes, outcome, shortened
+from ddpquiz.events.run_frame import RunFrame, describe_frame, describe_operation, shortened
 from ddpquiz.events.run_state import RunState, bounded
 from ddpquiz.events.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.timeline import Span, Timeline
@@ -133,7 +133,7 @@ def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
         for event in events[passed:stop]:
             state.add(event)
         passed = stop
-        frame = describe_frame(state, time_before(events, stops, step), given.path)
+        frame = describe_frame(state, given.path, since=time_before(events, stops, step), lanes=False)
         tracks.set("next", step, describe_next(events, stops, step))
         _add_frame(frame, step, tracks, labels)
         tracks.set("lines", step, tuple(logs.number(line) for line in frame.lines[-TAIL:]))
@@ -150,8 +150,8 @@ def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
 def _add_frame(frame: RunFrame, step: int, tracks: Tracks, labels: dict[str, int]) -> None:
     for column in frame.columns:
         tracks.set(f"doing.{column.rank}", step, column.doing)
-        tracks.set(f"brings.{column.rank}", step, column.brings and shortened(column.brings))
-        tracks.set(f"gets.{column.rank}", step, column.gets and shortened(column.gets))
+        tracks.set(f"input.{column.rank}", step, column.input and shortened(column.input))
+        tracks.set(f"output.{column.rank}", step, column.output and shortened(column.output))
     shown = {label: labels.setdefault(label, len(labels)) for label in frame.values}
     new: list[tuple[int, int]] = []
     for label, values in frame.values.items():
@@ -164,7 +164,7 @@ def _add_frame(frame: RunFrame, step: int, tracks: Tracks, labels: dict[str, int
     tracks.set("operation", step, (line.pieces, line.more))
     tracks.set("claims", step, frame.claims)
     tracks.set("toCome", step, frame.claims_to_come)
-    tracks.set("remarks", step, frame.remarks)
+    tracks.set("remarks", step, (*([frame.restarts] if frame.restarts else []), *frame.notes))
     tracks.set("marks", step, tuple(frame.marks.items()))
     tracks.set("elsewhere", step, frame.elsewhere)
     tracks.set("result", step, frame.result)
@@ -250,7 +250,7 @@ class _Operations:
 
     def _row(self, collective: Collective) -> tuple[str, str, int]:
         operation = collective.operation
-        more = (*between(collective, self._ranks), *about(collective), *outcome(collective))
+        more = describe_operation(collective, self._ranks)
         place = self._places.setdefault((operation.file, operation.line), len(self._places))
         return collective.op, " · ".join(more), place
 
@@ -263,7 +263,7 @@ class _Operations:
 
 
 def _lanes(whole: RunState, operations: _Operations) -> dict[str, Any] | None:
-    lanes = describe_lanes(whole, whole.time)
+    lanes = describe_frame(whole).lanes
     if lanes is None:
         return None
     return {

@@ -30,7 +30,7 @@ from ddpquiz.curriculum.search import meaning
 from ddpquiz.curriculum.yaml_file import has_option_line, with_option
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.judge import HOW, chance
-from ddpquiz.terminal.kit.layout import counted
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.lesson import demo_command
 from ddpquiz.terminal.pages.listing import sample
@@ -66,7 +66,7 @@ def labs_list(labs: Sequence[Lab]) -> Markup:
         for lab in labs
     )
     count = element(
-        "p", f"{counted(len(labs), 'program')} to write or to repair, checked on real ranks in the terminal."
+        "p", f"{plural(len(labs), 'program')} to write or to repair, checked on real ranks in the terminal."
     )
     return joined(count, element("ul", *rows, class_="columns"))
 

@@ -8,7 +8,7 @@ from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.terminal.kit.layout import counted
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup, element, joined, spans
 from ddpquiz.web.site_concept import lab_address, labs_list, run_address, sections_with_links
@@ -127,10 +127,10 @@ def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -
 def _introduction(known: Catalog, labs: Sequence[Lab]) -> Iterator[Markup]:
     """Yield what the site is, and where to begin."""
     counts = [
-        counted(len(known.concepts), "concept"),
-        counted(len(known.cards()), "card"),
-        counted(len(known.questions()), "question"),
-        *([counted(len(labs), "lab")] if labs else []),
+        plural(len(known.concepts), "concept"),
+        plural(len(known.cards()), "card"),
+        plural(len(known.questions()), "question"),
+        *([plural(len(labs), "lab")] if labs else []),
     ]
     yield element(
         "p",

@@ -108,7 +108,7 @@ def test_keys_of_the_picture_do_nothing_where_it_is_not_looked_at(terminal):
 def test_a_page_explains_the_signs_and_the_keys(terminal):
     terminal.wait("^step ")
     terminal.press("?", "^space  stop the picture while the run goes on, or follow the run again$")
-    terminal.wait("^  brings +what the rank gave to its last operation")
+    terminal.wait("^  input +what the rank gave to its last operation")
     terminal.press("?", "^space pause")
 
 

@@ -12,6 +12,7 @@ from places import ROOT
 from real_run import of
 
 from ddpquiz.events.event import End, Hung, Note, Output, Raised
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.device import OLDEST
 from ddpquiz.ranks.request import Request
@@ -53,7 +54,8 @@ def shown(events):
     for event in events:
         picture.add(event)
         print_events([event], picture, lines, lines)
-    framed.print(*failure(picture), result(picture), sep="\n")
+    frame = describe_frame(picture)
+    framed.print(*failure(frame), result(frame), sep="\n")
     return framed.file.getvalue(), lines.file.getvalue()
 
 

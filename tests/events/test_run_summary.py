@@ -11,9 +11,10 @@ from rank_events import Rank, began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
 from ddpquiz.events.event import End, Exited, Marked
-from ddpquiz.events.formatting import format_bytes, format_seconds, plural
+from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import advice, summarize
 from ddpquiz.events.timeline import Timeline
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
 

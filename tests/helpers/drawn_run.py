@@ -5,9 +5,10 @@ import io
 from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.events.event import Began, ClaimText, Issued, Operation, Output
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
+from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_events
 
 BEGAN = Began(
@@ -31,12 +32,12 @@ def seen(*events, began=BEGAN):
 
 
 def drawn(picture, width=60):
-    return text(frame(picture, width), width)
+    return text(frame(describe_frame(picture), width), width)
 
 
 def live(picture, now=None, width=80, height=24, since=None):
-    moment = Moment(picture.time if now is None else now, since)
-    body, below = on_screen(picture, ConsoleDimensions(width, height), moment)
+    shown = describe_frame(picture, now=picture.time if now is None else now, since=since)
+    body, below = on_screen(shown, ConsoleDimensions(width, height))
     return text(Group(body, *below), width)
 
 
@@ -63,4 +64,4 @@ def issued(time, rank, number, op="all_reduce", **more):
 
 
 def drawn_with_tensors(picture, width):
-    return text(frame(picture, width, tensors=True), width).splitlines()
+    return text(frame(describe_frame(picture), width, tensors=True), width).splitlines()

@@ -14,11 +14,12 @@ from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run, trace
 from ddpquiz.events.event import encode, escape_controls
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.steps import Tape, beginnings, steps
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
-from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_saved
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source, suggestions, tries
@@ -133,12 +134,12 @@ def shown(path, width=80):
     for step in sorted({0, 1, len(stops) // 2, len(stops) - 1, *whole[:2]} & {*range(len(stops))}):
         now = tape.wind(stops[step])
         for size in (ConsoleDimensions(width, 24), ConsoleDimensions(30, 8)):
-            body, below = on_screen(now, size, Moment(now.time, 0.0, events[-1].time), tensors=True)
+            body, below = on_screen(describe_frame(now, since=0.0), size, tensors=True, until=events[-1].time)
             out[f"step {step} {size}"] = drawn(Group(body, *below), size.width)
             out[f"next {step} {size}"] = drawn(replay.next_step(events, stops, step, size.width), size.width)
-    out["frame"] = drawn(frame(state, width, tensors=True, hint=Hint("x")), width)
+    out["frame"] = drawn(frame(describe_frame(state), width, tensors=True, hint=Hint("x")), width)
     out["log"] = drawn(log(state, 0, width), width)
-    out["source"] = drawn(source(state, width)[0], width)
+    out["source"] = drawn(source(describe_frame(state), width)[0], width)
     out["tries"] = drawn(Group(*tries(suggestions(state.began))), width)
     return out
 

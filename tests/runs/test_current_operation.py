@@ -4,8 +4,7 @@ import pytest
 from drawn_run import issued, live, seen
 
 from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Operation, Started, Waiting
-from ddpquiz.events.run_frame import purpose
-from ddpquiz.terminal.runs.frame import running
+from ddpquiz.events.run_frame import describe_frame
 
 
 def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_for_it():
@@ -86,8 +85,8 @@ def test_the_operation_that_was_called_last_is_described_where_a_run_is_stepped_
     made = [Issued(0.1, rank, 1, Operation("barrier", everyone, None, (), "", 0, "demo.py", 9)) for rank in (1, 2)]
     other = Operation("all_reduce", everyone, None, ((4,),), "float32", 16, "demo.py", 5, group="1")
     picture = seen(*made, Issued(0.3, 0, 1, other), began=Began("demo.py", (), 3, "cpu", "gloo", ""))
-    assert running(picture, 0.9, 99).plain.startswith("barrier · ranks 1 and 2 arrived")
-    assert running(picture, 0.9, 99, newest=True).plain.startswith("all_reduce · rank 0 arrived")
+    assert live(picture, now=0.9, width=99).splitlines()[-1].startswith("barrier · ranks 1 and 2 arrived")
+    assert live(picture, now=0.9, width=99, since=0.0).splitlines()[-1].startswith("all_reduce · rank 0 arrived")
 
 
 CALLED = {
@@ -108,6 +107,5 @@ def test_a_call_that_a_library_makes_says_so(called, tmp_path):
     if line is not None:
         script.write_text(f"\n{line}\n")
     operation = Operation(op, (0, 1), None, ((4,),), "float32", 16, str(script), 2, bucket=bucket)
-    picture = seen(Issued(0.1, 0, 1, operation))
-    assert purpose(picture.timeline.current()[0]) == CALLED[called]
-    assert all(part in running(picture, 0.9, 200).plain for part in CALLED[called])
+    more = describe_frame(seen(Issued(0.1, 0, 1, operation))).operation.more
+    assert [part for part in more if part.startswith(("DDP ", "called by"))] == CALLED[called]

@@ -10,10 +10,11 @@ from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Operation, Output, Started
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.steps import Tape, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.run_screen import log
 
 
@@ -140,7 +141,7 @@ def test_a_claim_that_is_longer_than_a_line_hangs_below_itself():
 def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     began = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo", title="Sums: everybody gets them.")
     console = style.console(io.StringIO(), width=60)
-    console.print(frame(seen(began=began), 60, hint=Hint("`sum` on rank 1")))
+    console.print(frame(describe_frame(seen(began=began)), 60, hint=Hint("`sum` on rank 1")))
     lines = console.file.getvalue().splitlines()
     assert lines[:2] == ["Sums: everybody gets them.", "2 ranks on CPU over Gloo"]
     assert lines[2].startswith("look at  ")
@@ -156,7 +157,8 @@ def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     ids=["it runs", "it ended well", "it failed"],
 )
 def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_well(end, said):
-    lines = text(frame(seen(*end), 60, hint=Hint("`sum`", "You predicted 3.", "✓ You were right.")), 60).splitlines()
+    hint = Hint("`sum`", "You predicted 3.", "✓ You were right.")
+    lines = text(frame(describe_frame(seen(*end)), 60, hint=hint), 60).splitlines()
     assert lines[1:3] == ["look at  `sum`", said]
 
 
@@ -167,7 +169,8 @@ def test_where_labels_are_hidden_the_frame_fits(demo):
     tape, console = Tape(events), style.console(io.StringIO(), width=80)
     hidden = 0
     for stop in stops[:: max(1, len(stops) // 20)]:
-        body, below = on_screen(tape.wind(stop), ConsoleDimensions(80, 23), Moment(0.0), tensors=True)
+        shown = describe_frame(tape.wind(stop), now=0.0, since=0.0)
+        body, below = on_screen(shown, ConsoleDimensions(80, 23), tensors=True)
         if "not shown now" in text(body, 80):
             hidden += 1
             assert len(console.render_lines(Group(body, *below), pad=False)) <= 22

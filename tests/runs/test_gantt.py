@@ -3,6 +3,7 @@
 from drawn_run import QUIET, drawn, issued, said, seen, text
 
 from ddpquiz.events.event import End, Ended, Exited, Joining, Output, Started
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.gantt import gantt
 
 MEETING = [
@@ -13,7 +14,7 @@ MEETING = [
 
 
 def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
-    assert text(gantt(seen(*MEETING), 48, 1.0, live=False), 48).splitlines() == [
+    assert text(gantt(describe_frame(seen(*MEETING)), 48, live=False), 48).splitlines() == [
         "time    ━ compute   █ communication   ░ waiting",
         "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
         "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
@@ -22,7 +23,7 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
 
 
 def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
-    lanes = text(gantt(seen(*MEETING, said(0, "mine", "1")), 48, 1.0, live=False), 48).splitlines()
+    lanes = text(gantt(describe_frame(seen(*MEETING, said(0, "mine", "1"))), 48, live=False), 48).splitlines()
     assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
     assert lanes[-1].startswith("        ╵0 s (100 ms into the run)")
 
@@ -31,12 +32,12 @@ def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():
     events = [Started(0.0, 0, 7), issued(0.301, 0, 1), issued(0.301, 1, 1), Ended(0.303, 0, 1), Ended(0.303, 1, 1)]
     around = [Output(at, 0, "stdout", "a line") for at in (0.0, 1.0)]
     picture = seen(*events, *around)
-    assert text(gantt(picture, 48, 1.0, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
+    assert text(gantt(describe_frame(picture), 48, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
 
 
 def test_live_lanes_show_the_last_seconds():
     picture = seen(Started(0.0, 0, 7), Output(0.0, 0, "stdout", "a line"), issued(30.0, 0, 1))
-    lines = text(gantt(picture, 48, 35.0, live=True), 200).splitlines()
+    lines = text(gantt(describe_frame(picture, now=35.0), 48, live=True), 200).splitlines()
     assert lines[1] == f"rank 0  {'━' * 20}{'░' * 20}"
     assert lines[-1].split() == ["╵25", "s", "╵30", "s"]
 

@@ -3,6 +3,7 @@
 from drawn_run import drawn, seen, text
 
 from ddpquiz.events.event import Began, Claimed, End, Exited, Hung, Output, Raised, RankPosition
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.script import source
 
 
@@ -13,7 +14,7 @@ def test_an_explanation_that_is_too_wide_is_folded_by_paragraphs_and_what_is_in_
         'Look at it.\n\nTry    --fast\n       --slow\n"""\nx = 1\n'
     )
     picture = seen(began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
-    assert text(source(picture, 40)[0], 40).splitlines() == [
+    assert text(source(describe_frame(picture), 40)[0], 40).splitlines() == [
         '           1 """A demo.',
         "           2",
         "           3     torchrun demo.py",
@@ -27,7 +28,7 @@ def test_an_explanation_that_is_too_wide_is_folded_by_paragraphs_and_what_is_in_
         '          11 """',
         "          12 x = 1",
     ]
-    assert "           6 leave with the sum." in text(source(picture, 60)[0], 60).splitlines()
+    assert "           6 leave with the sum." in text(source(describe_frame(picture), 60)[0], 60).splitlines()
 
 
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():

@@ -105,8 +105,8 @@ def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
 def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
     assert steps(EVENTS) == [2, 4, 6]
     after_one = Tape(EVENTS).wind(4)
-    assert (after_one.brought[0].before, after_one.got[0]) == (("1.0",), ("2.0",))
-    assert Tape(EVENTS).wind(3).got == {}
+    assert (after_one.last_call[0].before, after_one.last_result[0]) == (("1.0",), ("2.0",))
+    assert Tape(EVENTS).wind(3).last_result == {}
 
 
 def test_an_operation_begins_before_its_first_call():

@@ -3,6 +3,7 @@
 from drawn_run import drawn, live, said, seen, text
 
 from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankPosition
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source
 
@@ -27,7 +28,7 @@ def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
     ]
     elsewhere = Issued(0.1, 2, 1, Operation("barrier", (0, 1, 2, 3), None, (), "", 0, "/lib/other.py", 9))
     picture = seen(*calls, elsewhere, Ended(0.2, 3, 1), Exited(0.3, 1, 1), began=began)
-    drawn_source, at = source(picture, 60)
+    drawn_source, at = source(describe_frame(picture), 60)
     assert text(drawn_source, 60).splitlines() == [
         "rank 2 is in /lib/other.py:9",
         "              1 import os",
@@ -48,7 +49,7 @@ def test_a_rank_that_ddpquiz_stopped_is_marked_where_it_stood(tmp_path):
     picture = seen(
         Issued(0.1, 0, 1, barrier), Alive(0.2, 1, str(script), 3), hung, Exited(5.0, 2, 0), *ends, began=began
     )
-    drawn_source, _ = source(picture, 60)
+    drawn_source, _ = source(describe_frame(picture), 60)
     assert text(drawn_source, 60).splitlines() == [
         "           1 x = 1",
         "▶ 0        2 barrier()",
@@ -58,7 +59,7 @@ def test_a_rank_that_ddpquiz_stopped_is_marked_where_it_stood(tmp_path):
 
 
 def test_a_missing_script_is_reported():
-    drawn_source, at = source(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank")), 60)
+    drawn_source, at = source(describe_frame(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank"))), 60)
     assert (text(drawn_source, 60), at) == ("The script /none/x.py cannot be read here.", 0)
 
 
@@ -67,7 +68,7 @@ def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     script.write_text('"""A demo.\n\nTry    --fast    every rank is twice as fast as before\n"""\nx = 1\n')
     events = [Issued(0.1, 0, 1, Operation("barrier", (0,), None, (), "", 0, str(script), 5)), Exited(0.2, 0, 0)]
     picture = seen(*events, began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
-    drawn_source, at = source(picture, 50)
+    drawn_source, at = source(describe_frame(picture), 50)
     assert text(drawn_source, 50).splitlines() == [
         '           1 """A demo.',
         "           2",
@@ -78,7 +79,9 @@ def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     ]
     assert at == 5
     picture.add(End(0.3, True, 0, 0))
-    assert source(picture, 50)[1] == 0  # after a run that ended well, the source is shown from its start
+    assert (
+        source(describe_frame(picture), 50)[1] == 0
+    )  # after a run that ended well, the source is shown from its start
 
 
 TORCH_SAYS = "[rank0]:[E1122 00:58:31.132186439 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 1 failed to pass"

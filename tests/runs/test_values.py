@@ -29,18 +29,18 @@ def test_words_that_would_break_get_a_line_for_each_rank():
     ]
 
 
-@pytest.mark.parametrize(("op", "brings"), [("scatter", "-"), ("broadcast", "2x2 float32")])
-def test_a_rank_that_gets_its_part_from_the_root_brings_nothing(op, brings):
+@pytest.mark.parametrize(("op", "given"), [("scatter", "-"), ("broadcast", "2x2 float32")])
+def test_a_rank_that_gets_its_part_from_the_root_gives_nothing(op, given):
     call = issued(0.1, 0, 1, op, peer=1)
     lines = drawn_with_tensors(seen(call, said(0, "a", "1"), began=QUIET), 80)
-    assert next(line for line in lines if line.startswith("brings")).split()[1:3] == [*brings.split(), "-"][:2]
+    assert next(line for line in lines if line.startswith("input")).split()[1:3] == [*given.split(), "-"][:2]
 
 
 def held(before, after=(), width=80, shape=(2, 2), ended=True):
-    """Return the cells of `brings` and `gets` of rank 0."""
+    """Return the cells of `input` and `output` of rank 0."""
     events = [replace(issued(0.1, 0, 1, shapes=(shape,)), before=before), Result(0.2, 0, 1, after)]
     lines = drawn_with_tensors(seen(*events, *([Ended(0.3, 0, 1)] if ended else []), said(0, "a", "1")), width)
-    return [line.partition("  ")[2].strip().rstrip("- ") for line in lines if line.startswith(("brings", "gets"))]
+    return [line.partition("  ")[2].strip().rstrip("- ") for line in lines if line.startswith(("input", "output"))]
 
 
 def test_the_numbers_of_a_tensor_stand_in_a_line_with_four_digits_at_most():
@@ -87,7 +87,7 @@ def test_other_values_stand_beside_each_other(values):
     assert lines[3].split() == ["mine", *values[0].split(), *values[1].split()]
 
 
-def test_what_an_operation_brings_and_what_it_gets_have_as_many_digits():
+def test_the_input_and_the_output_of_an_operation_have_as_many_digits():
     assert held(("[-0.6112467, 0.1717298]",), ("[3.0, 0.25]",), width=32) == ["-0.61 0.17", "3 0.25"]
     assert held(("[0.5, 0.25]",), ("[-0.6112467, 0.1717298]",), width=32) == ["0.5 0.25", "-0.61 0.17"]
     assert held(("[0.12345, 0.5]",), ("[-0.6112467, 0.1717298]",), width=32) == ["0.12 0.5", "-0.61 0.17"]

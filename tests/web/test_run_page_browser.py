@@ -12,10 +12,11 @@ from rich.console import ConsoleDimensions, Group
 from ddpquiz.cli import saving
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Operation, Output, Raised
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.steps import Tape, beginnings, steps, time_before
 from ddpquiz.paths import recordings_dir
-from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
+from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step
 from ddpquiz.web import run_page
 
@@ -79,9 +80,9 @@ def terminal(events, stops, tape, step):
     """Return what the replay draws at a step, on a screen with room for everything."""
     state, coming = tape.wind(stops[step]), next_step(events, stops, step, WIDE)
     if state.end:
-        return bare(drawn(Group(frame(state, WIDE, tensors=True), coming), WIDE))
-    moment = Moment(state.time, time_before(events, stops, step))
-    body, below = on_screen(state, ConsoleDimensions(WIDE, 1000), moment, tensors=True)
+        return bare(drawn(Group(frame(describe_frame(state), WIDE, tensors=True), coming), WIDE))
+    shown = describe_frame(state, since=time_before(events, stops, step))
+    body, below = on_screen(shown, ConsoleDimensions(WIDE, 1000), tensors=True)
     return bare(drawn(Group(body, *below, coming), WIDE))
 
 

@@ -10,11 +10,11 @@ from functools import lru_cache
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.style import Style
+from rich.style import Style, StyleType
 
 from ddpquiz.terminal.kit.style import plain
 
-Piece = tuple[str, str | Style]  # a text and its style, or the name of one
+StyledText = tuple[str, StyleType]  # a text and its style, or the name of one
 GAP = 2  # blanks between two columns
 FOCUS = Style(meta={"focus": True})  # of text that a screen scrolls to
 MARK = "*"  # in the gap before a marked cell
@@ -23,7 +23,7 @@ MARK = "*"  # in the gap before a marked cell
 class TextLines:
     """Lines that are laid out already; a line wider than the screen is cut off."""
 
-    def __init__(self, lines: Iterable[Sequence[Piece]]) -> None:
+    def __init__(self, lines: Iterable[Sequence[StyledText]]) -> None:
         self.lines = list(lines)
 
     def __len__(self) -> int:
@@ -49,10 +49,10 @@ class Cell:
 
     text: str
     style: str = ""
-    below: tuple[Piece, ...] = ()
+    below: tuple[StyledText, ...] = ()
     marked: bool = False
 
-    def lines(self, width: int) -> list[Piece]:
+    def lines(self, width: int) -> list[StyledText]:
         """Return the lines, none wider than `width`."""
         return [*((line, self.style) for line in folded(self.text, width)), *self.below]
 
@@ -69,7 +69,7 @@ class Grid:
         """Lay out the grid: `names` columns for the names, and from `narrowest` to `widest` for each cell."""
         count = len(self.heads)
         across = count * (widest + GAP) - GAP
-        rows: list[list[tuple[list[Piece], bool]]] = []  # the lines of each cell, and whether it is marked
+        rows: list[list[tuple[list[StyledText], bool]]] = []  # the lines of each cell, and whether it is marked
         for name, cells in [(self.corner, self.heads), *self.rows]:
             width = widest if len(cells) == count else across
             rows.append([(name.lines(names), False), *((cell.lines(width), cell.marked) for cell in cells)])
@@ -85,8 +85,8 @@ class Grid:
         )
 
 
-def _line(row: list[tuple[list[Piece], bool]], number: int, widths: list[int]) -> list[Piece]:
-    line: list[Piece] = []
+def _line(row: list[tuple[list[StyledText], bool]], number: int, widths: list[int]) -> list[StyledText]:
+    line: list[StyledText] = []
     for column, ((lines, is_marked), width) in enumerate(
         zip(row, widths, strict=False)
     ):  # a row may have a single cell

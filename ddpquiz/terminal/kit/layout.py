@@ -5,7 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -58,6 +58,21 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
     return grid
 
 
+def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str = "quiet", gap: int = 2) -> Table:
+    """Return a table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
+
+    A number that has no room ends in an ellipsis, since its start would read as another number. `style` is that of the
+    heads, and `gap` the blanks between columns.
+    """
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=style)
+    for number, head in enumerate(heads):
+        if number in left:
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
 @dataclass(frozen=True, slots=True)
 class Commands:
     """Commands with their descriptions: to their right if all fit there, otherwise below them."""
@@ -82,11 +97,6 @@ def bullets(lines: Iterable[Text]) -> Table:
 def numbered(lines: Iterable[Text]) -> Table:
     """Number the lines."""
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `1 card`, `2 cards`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def shown_path(file: str) -> str:

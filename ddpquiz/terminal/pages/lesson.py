@@ -11,7 +11,8 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
-from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, section, spaced
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
@@ -105,7 +106,7 @@ def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept])
     ten = f"; a test asks {A_TEST} of them" if len(concept.questions) > A_TEST else ""
     counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
     rows = [
-        (f"ddpquiz study {concept.id}", f"{counted(len(concept.cards), 'card')} to recall"),
+        (f"ddpquiz study {concept.id}", f"{plural(len(concept.cards), 'card')} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}{ten}"),
         *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
         *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),

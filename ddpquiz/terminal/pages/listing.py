@@ -17,7 +17,8 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
-from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, numbered, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
 
 if TYPE_CHECKING:  # most pages need none of them
@@ -154,11 +155,11 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
         if concepts:
             parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
     totals = [
-        counted(len(catalog.concepts), "concept"),
-        counted(len(catalog.cards()), "card"),
-        counted(sum(len(concept.questions) for concept in catalog.concepts), "question"),
-        counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
-        *([counted(labs, "lab")] if labs else []),
+        plural(len(catalog.concepts), "concept"),
+        plural(len(catalog.cards()), "card"),
+        plural(sum(len(concept.questions) for concept in catalog.concepts), "question"),
+        plural(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+        *([plural(labs, "lab")] if labs else []),
     ]
     items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
     found = Counter(mark for item in items for mark in marks.get(item.key, ()))
@@ -313,5 +314,5 @@ def _summary(demo: Demo, timing: Timing | None) -> Text:
     text = prose(demo.summary)
     if timing:
         args = f" with {plain(' '.join(timing.args))}" if timing.args else ""
-        text.append(f"  {timing.seconds:.1f} s on {counted(timing.ranks, 'rank')}{args}", style="quiet")
+        text.append(f"  {timing.seconds:.1f} s on {plural(timing.ranks, 'rank')}{args}", style="quiet")
     return text

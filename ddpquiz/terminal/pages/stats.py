@@ -10,7 +10,8 @@ from rich.text import Text
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.progress import LabStanding
 from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
-from ddpquiz.terminal.kit.layout import columns, counted, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
 
@@ -77,7 +78,7 @@ def duration(seconds: float) -> str:
 def streak(days: int) -> str:
     """Return the number of study days in a row, as text."""
     return (
-        f"{counted(days, 'day')}{' in a row' * (days > 1)}"
+        f"{plural(days, 'day')}{' in a row' * (days > 1)}"
         if days
         else "none yet; one card or question today starts a streak"
     )
@@ -88,7 +89,7 @@ def _days(now: Statistics) -> RenderableType:
     done = sum(day.done for day in now.days.values())
     rows = [
         ("Streak", f"{streak(now.streak)} (longest: {now.longest})"),
-        ("Done", f"{counted(done, 'card or question', 'cards and questions')} on {counted(len(now.days), 'day')}"),
+        ("Done", f"{plural(done, 'card or question', 'cards and questions')} on {plural(len(now.days), 'day')}"),
         ("Time", f"{duration(now.seconds)}, {duration(each)} per study day"),
     ]
     return columns((Text(name, style="quiet"), Text(words)) for name, words in rows)
@@ -137,7 +138,7 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
     lines = [Text("".join(f"{word:<{cell}}" for word in row).rstrip()) for row in (bars, map(str, counts), names)]
     lines[0].stylize("accent")
     lines[2].stylize("quiet")
-    again = [Text(f"{counted(now.again, 'card')} coming again today")] if now.again else []
+    again = [Text(f"{plural(now.again, 'card')} coming again today")] if now.again else []
     return Group(*lines, *again)
 
 
@@ -183,7 +184,7 @@ def _strengths(now: Statistics, width: int) -> list[RenderableType]:
         share = Text(strength.share, style="quiet")
         bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
         rows.append([label, *bar, share, Text(plain(concept.title))])
-    untested = Text(f"{counted(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT", style="quiet")
+    untested = Text(f"{plural(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT", style="quiet")
     tested: list[RenderableType] = [columns(rows), Text(MEANING, style="quiet")] if rows else []
     return [*tested, *([untested] if now.untested else [])]
 

@@ -4,14 +4,13 @@ import math
 from itertools import groupby
 
 from ddpquiz.events.formatting import format_seconds
-from ddpquiz.events.run_frame import describe_lanes
-from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.events.timeline import Span
-from ddpquiz.terminal.kit.grid import Piece, TextLines
+from ddpquiz.terminal.kit.grid import StyledText, TextLines
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column
-LEGEND: list[Piece] = [
+LEGEND: list[StyledText] = [
     *(piece for kind, sign in GLYPHS.items() for piece in (sign, (f" {kind}   ", "quiet"))),
     *(BRIEF, (" compute with a short call   ", "quiet")),
 ]
@@ -21,22 +20,22 @@ WINDOW = 10.0  # seconds that a live view shows
 WIDEST = 100  # columns of a lane
 
 
-def gantt(state: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
+def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None) -> TextLines:
     """Draw what each rank did: in the last seconds if `live`, else in the whole run.
 
     The lanes begin when the first rank communicates or prints, and end when the last one does: before and after that,
     processes only start and end. Times are counted from there. `until` is the end of a run that is known already; a
     short run then has room for all of itself from the start.
     """
-    names = len(f"rank {max(state.all_ranks, default=0)}") + 2
+    names = len(f"rank {max(shown.ranks, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
-    lanes = describe_lanes(state, now)
+    lanes = shown.lanes
     if lanes is None:
         return TextLines([])
     first = lanes.first
-    start, end = _window(first, now, columns, until) if live else (first, lanes.last)
+    start, end = _window(first, shown.time, columns, until) if live else (first, lanes.last)
     time = f"{WINDOW:.0f} s" if start > first else "time"
-    lines: list[list[Piece]] = [[(time.ljust(names), "quiet"), *LEGEND]]
+    lines: list[list[StyledText]] = [[(time.ljust(names), "quiet"), *LEGEND]]
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
         for rank, spans in lanes.spans.items()
@@ -74,7 +73,7 @@ def _window(first: float, now: float, columns: int, until: float | None) -> tupl
     return end - WINDOW, end
 
 
-def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:
+def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[StyledText]:
     cells: list[dict[str, float]] = [{} for _ in range(columns)]
     column = (end - start) / columns
     for span in reversed(spans):
@@ -97,7 +96,7 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
     return [("".join(glyph for glyph, _ in run), style) for style, run in runs]
 
 
-def _glyph(cell: dict[str, float]) -> Piece:
+def _glyph(cell: dict[str, float]) -> StyledText:
     if not cell:
         return " ", ""
     most = max(cell, key=lambda kind: cell[kind])

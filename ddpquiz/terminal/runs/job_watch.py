@@ -13,17 +13,19 @@ from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.diagnosis.report import TITLES, limits_of, source_of, standpoint_cells
 from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, Standpoint, alike_ranks
 from ddpquiz.events.event import Recorded
-from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, plural
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_files import read_rank_files
+from ddpquiz.plural import plural
 from ddpquiz.ranks.inside.rank_writer import boot_id
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.layout import bullets, columns, section, show
+from ddpquiz.terminal.kit.layout import bullets, columns, section, show, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.runs.frame import Moment, on_screen, running, top
+from ddpquiz.terminal.runs.frame import on_screen, running, top
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 # Reads the files of a job that goes on again and again, and says whether it goes on.
@@ -188,11 +190,12 @@ class JobScreen(RunScreen):
     def picture(self) -> tuple[RenderableType, Sequence[RenderableType]]:
         state, now, width = self.state, self.follower.now(), self.screen.console.width
         if state.ranks <= MOST_LANES:
-            return on_screen(state, self.screen.console.size, Moment(now))
+            return on_screen(describe_frame(state, shown_path, now=now), self.screen.console.size)
         groups = alike_ranks(state, _present(self.follower), self.follower.gone)
         count = Text(f"{plural(state.ranks, 'rank')} · {format_seconds(now)}", style="quiet")
         rows = section("What the ranks do now", columns(map(_row, groups)))
-        return Group(*top(state, None), count, *rows), [running(state, now, width)]
+        shown = describe_frame(state, shown_path, now=now, lanes=False)
+        return Group(*top(shown), count, *rows), [running(shown, width)]
 
     def picture_keys(self) -> list[Hotkey]:
         return [LEAVE]

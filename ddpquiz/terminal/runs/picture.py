@@ -7,8 +7,10 @@ from html import escape
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.frame import frame
 
@@ -41,7 +43,7 @@ def svg(state: RunState) -> str:
 
 def _drawn(state: RunState) -> Console:
     console = style.console(io.StringIO(), width=WIDTH, record=True, force_terminal=True, color_system="256")
-    console.print(frame(state, WIDTH))
+    console.print(frame(describe_frame(state, shown_path), WIDTH))
     return console
 
 
@@ -54,7 +56,7 @@ def _filled(template: str, state: RunState) -> str:
         "MARGIN": str(MARGIN),
         "BACKGROUND": DEFAULT_TERMINAL_THEME.background_color.hex,
     }
-    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], template)
+    return re.sub("__([A-Z]+)__", lambda name: values[name[1]], template)
 
 
 def _with_margin(view: re.Match[str]) -> str:

@@ -9,8 +9,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import Began, Claimed, End, Event, Note, Output, Started, encode
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.run import Run
+from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, claims, failure, header, remarks, result
 
@@ -72,7 +74,7 @@ def _write(console: Console, texts: list[str]) -> None:
 def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
     match event:
         case Began():
-            return [header(state)]
+            return [header(event)]
         case Note():
             return [Text(plain(event.text))]
         case Started(restart=restart) if restart:
@@ -80,8 +82,9 @@ def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
         case Claimed(held=False):
             return [Text(f"rank {event.rank}  breaks the claim in line {event.line}")]
         case End():
-            lines = [Text.assemble(*line) for line in claims(state)]
-            return [*lines, *failure(state), result(state), *remarks(state, keys=False)]
+            shown = describe_frame(state, shown_path, lanes=False)
+            lines = [Text.assemble(*line) for line in claims(shown)]
+            return [*lines, *failure(shown), result(shown), *remarks(state, keys=False)]
     return []
 
 

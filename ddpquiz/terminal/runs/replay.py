@@ -8,12 +8,14 @@ from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import Ended, Event, Issued, Joining, Output, Waited, when
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.steps import Tape, beginnings, describe_next, steps, time_before
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, remarks, result
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
@@ -43,7 +45,7 @@ def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_
         shown.loop(screen, keys)
     state = shown.state
     if not stay:
-        console.print(frame(state, console.width, tensors=state.end is None))
+        console.print(frame(describe_frame(state, shown_path), console.width, tensors=state.end is None))
     return state
 
 
@@ -85,13 +87,14 @@ class ReplayScreen(RunScreen):
         size, events = self.screen.console.size, self._tape.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
-            return frame(self.state, size.width, hint=self._hint, verdict=False), [result(self.state), coming]
+            shown = describe_frame(self.state, shown_path)
+            return frame(shown, size.width, hint=self._hint, verdict=False), [result(shown), coming]
         before = time_before(events, self._stops, self._at)
         room = ConsoleDimensions(size.width, size.height - 1)
         last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
+        shown = describe_frame(self.state, shown_path, since=before)
         until = when(next(last, events[-1]))
-        moment = Moment(self.state.time, before, until)
-        body, below = on_screen(self.state, room, moment, tensors=True, hint=self._hint)
+        body, below = on_screen(shown, room, tensors=True, hint=self._hint, until=until)
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
@@ -166,10 +169,9 @@ class EndScreen(RunScreen):
         return self._state
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [
-            result(self.state),
-            *self._remarks,
-        ]
+        shown = describe_frame(self.state, shown_path)
+        picture = frame(shown, self.screen.console.width, hint=self.hint, verdict=False)
+        return picture, [result(shown), *self._remarks]
 
     @cached_property
     def _remarks(self) -> list[Text]:

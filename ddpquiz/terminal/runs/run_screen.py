@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import SIMULATED, Output
-from ddpquiz.events.run_frame import GONE, INSIDE, LAST, LEGEND, MARKS
+from ddpquiz.events.run_frame import GONE, INSIDE, LAST, LEGEND, MARKS, describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
+from ddpquiz.terminal.kit.grid import MARK, StyledText, TextLines, folded
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, help_page, key_line
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.layout import columns, section, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
@@ -109,7 +109,7 @@ class RunScreen(KeyScreen):
             case "picture":
                 return self.picture()
             case "source":
-                text, line = source(self.state, width)
+                text, line = source(describe_frame(self.state, shown_path, lanes=False), width)
                 if not self.screen.scrolled:  # else it would follow the ranks
                     self.screen.to_line(line)
                 return text, [Text(LEGEND, style="quiet")]
@@ -168,29 +168,29 @@ def log(state: RunState, rank: int, width: int) -> TextLines:
     return TextLines(part for line in lines for part in _folded(line, width, has_errors=has_errors))
 
 
-def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
-    margin: list[Piece] = [(f"{line.time:7.2f}  ", "quiet")]
+def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[StyledText]]:
+    margin: list[StyledText] = [(f"{line.time:7.2f}  ", "quiet")]
     if has_errors:
         margin.append(ERR if line.stream == "stderr" else (" " * len(ERR[0]), ""))
     indent = sum(len(text) for text, _ in margin)
     parts = folded(line.text, width - indent)
-    below: list[Piece] = [(" " * indent, "")]
+    below: list[StyledText] = [(" " * indent, "")]
     return [[*(below if number else margin), (part, "")] for number, part in enumerate(parts)]
 
 
-VALUES: dict[Piece, str] = {
+VALUES: dict[StyledText, str] = {
     (MARK, "accent"): "new: it changed in the last half second, or since the previous call",
     ("-", "quiet"): "nothing yet",
     ("..", ""): "cut: the log of the rank has all of it",
     ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that the rank waits in, or computing; a rank computes while its isend runs",
-    ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
-    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
+    ("input", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
+    ("output", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
     ("arrived", "accent"): "these ranks have called the current operation",
     ("waiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
-LANES: dict[Piece, str] = {
+LANES: dict[StyledText, str] = {
     GLYPHS["compute"]: "the rank runs its script and does not communicate",
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
@@ -198,12 +198,12 @@ LANES: dict[Piece, str] = {
     BRIEF: "the rank computes, with an operation too short for a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
-CLAIMS: dict[Piece, str] = {
+CLAIMS: dict[StyledText, str] = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
     MARKS["not reached"]: "not this run: the claim needs other options",
 }
-SOURCE: dict[Piece, str] = {
+SOURCE: dict[StyledText, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
     (GONE, "warn"): "these ranks have ended; those that ddpquiz stopped keep their mark",

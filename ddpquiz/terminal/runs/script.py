@@ -10,12 +10,11 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from ddpquiz.events import run_frame
 from ddpquiz.events.event import Began
 from ddpquiz.events.formatting import read_source
-from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.paths import demo_file, demo_name, demos_dir
-from ddpquiz.terminal.kit.grid import Piece, TextLines
+from ddpquiz.terminal.kit.grid import StyledText, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
 
@@ -27,31 +26,27 @@ _LINE = re.compile(r"(?:Try)? +(\S.*?) {2,}(\S.*)")  # of the docstring's paragr
 _RANKS = re.compile(r"on (\d+) ranks?(?:, then (\d+))?")  # other numbers of ranks instead of arguments
 
 
-def source(state: RunState, width: int) -> tuple[TextLines, int]:
+def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     """Draw the script with marks; return it with the number of the line to look at, counted from 0.
 
     That is the line where most ranks are, or the first one after a run that went well. Ranks that are in another file
     are listed above the script.
     """
-    script = state.began.script if state.began else ""
-    at, marks = run_frame.ranks_by_line(state), run_frame.marks(state)
-    current = max(at, key=lambda line: (len(at[line]), line), default=0)
+    script, marks = shown.began.script if shown.began else "", shown.marks
     margin = max([MARGIN, *map(len, marks.values())])
-    above: list[list[Piece]] = [
-        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")] for rank, file, line in run_frame.elsewhere(state)
-    ]
+    above: list[list[StyledText]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
     found = script_text(script)
     lines = _drawn(found[1], width - margin - NUMBER) if found else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
     drawn, look_at = above, 0
     for number, parts in enumerate(lines, 1):
-        look_at = len(drawn) if number == current else look_at
+        look_at = len(drawn) if number == shown.current else look_at
         style = "head" if number in marks else "quiet"
-        margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        below: list[Piece] = [(" " * (margin + NUMBER), "")]
+        margins: list[StyledText] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
+        below: list[StyledText] = [(" " * (margin + NUMBER), "")]
         drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
-    return TextLines(drawn), 0 if state.end and state.end.ok else look_at
+    return TextLines(drawn), 0 if shown.ended_well else look_at
 
 
 def script_text(script: str) -> tuple[Path, str] | None:
@@ -63,7 +58,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 
 @lru_cache(1)
-def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
+def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
     """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 

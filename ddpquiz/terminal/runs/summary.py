@@ -21,10 +21,11 @@ from ddpquiz.diagnosis.report import (  # fmt: skip
     time_cells,
 )
 from ddpquiz.events.comparison import Amounts, ComparedRun, Comparison, CostChange
-from ddpquiz.events.formatting import format_bytes, format_seconds, plural
+from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import RankTime
-from ddpquiz.terminal.kit.layout import bullets, columns, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import bullets, columns, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
 
@@ -54,7 +55,7 @@ def summary(account: RunSummary) -> RenderableType:
 
 
 def _times(ranks: tuple[RankTime, ...]) -> Table:
-    table = _table("", "", *TIME_HEADS)
+    table = new_table(("", "", *TIME_HEADS), left=(0, 1))
     for each in ranks:
         *cells, overlapped = time_cells(each)
         seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
@@ -75,24 +76,16 @@ def _bar(seconds: dict[str, float]) -> Text:
 
 def _lines(lines: tuple[LineCost, ...]) -> Table:
     heads = ("\n".join(head.rsplit(" ", 1)) for head in LINE_HEADS)  # narrow, so that names of lines have room
-    table = _table("", "", *heads)
+    table = new_table(("", "", *heads), left=(0, 1))
     for each in lines:
         table.add_row(*map(plain, line_names(each)), *line_cells(each))
     return table
 
 
 def _memory(account: RunSummary) -> Table:
-    table = _table("", *MEMORY_HEADS)
+    table = new_table(("", *MEMORY_HEADS), left=(0, 1))
     for ranks, *peaks in memory_cells(account):
         table.add_row(ranks, *peaks)
-    return table
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(heads), header_style="quiet")
-    for number, head in enumerate(heads):
-        is_name = number < 2
-        table.add_column(head, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
     return table
 
 
@@ -137,7 +130,7 @@ def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
 
 
 def _time_changes(found: Comparison) -> Table:
-    table = _comparison_table("", "A", "B", "B - A", "of A's time")
+    table = new_table(("", "A", "B", "B - A", "of A's time"))
     for kind in KINDS:
         table.add_row(kind, *_durations(found, found.a.average(kind), found.b.average(kind)))
     table.add_row("all", *_durations(found, found.a.lifetime, found.b.lifetime))
@@ -154,7 +147,7 @@ def _percent(share: float) -> str:
 
 
 def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableType]:
-    table = _comparison_table("line", "operation", "A", "B", "B - A", "of A's time")
+    table = new_table(("line", "operation", "A", "B", "B - A", "of A's time"), left=(0, 1))
     for each in changes[:LINES]:
         first, second = (amounts.seconds if amounts else 0.0 for amounts in (each.a, each.b))
         table.add_row(*_names(each), *_durations(found, first, second))
@@ -162,7 +155,7 @@ def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableTyp
 
 
 def _amounts(changes: list[CostChange]) -> list[RenderableType]:
-    table = _comparison_table("line", "operation", "calls", "bytes", "time", "of it waiting")
+    table = new_table(("line", "operation", "calls", "bytes", "time", "of it waiting"), left=(0, 1))
     for each in changes[:LINES]:
         cost = each.a or each.b
         if cost:
@@ -171,7 +164,7 @@ def _amounts(changes: list[CostChange]) -> list[RenderableType]:
 
 
 def _counts(changes: list[CostChange]) -> list[RenderableType]:
-    table = _comparison_table("line", "operation", "calls A", "calls B", "bytes A", "bytes B")
+    table = new_table(("line", "operation", "calls A", "calls B", "bytes A", "bytes B"), left=(0, 1))
     for each in changes[:LINES]:
         if each.a and each.b:
             (calls, size), (calls_b, size_b) = _count(each.a), _count(each.b)
@@ -180,7 +173,7 @@ def _counts(changes: list[CostChange]) -> list[RenderableType]:
 
 
 def _kinds(found: Comparison) -> Table:
-    table = _comparison_table("", "A", "B", "B - A", "waiting A", "waiting B")
+    table = new_table(("", "A", "B", "B - A", "waiting A", "waiting B"))
     for each in found.kinds:
         first, second = ((one.seconds, one.waiting) if one else (0.0, 0.0) for one in (each.a, each.b))
         table.add_row(
@@ -191,7 +184,7 @@ def _kinds(found: Comparison) -> Table:
 
 
 def _computing(found: Comparison) -> Table:
-    table = _comparison_table("", "A", "B", "B - A", "of A's time")
+    table = new_table(("", "A", "B", "B - A", "of A's time"))
     first, second = ({each.rank: each.compute for each in run.times} for run in (found.a, found.b))
     for rank in sorted({*first, *second}):
         if rank in first and rank in second:
@@ -223,11 +216,3 @@ def _signed(change: float) -> str:
 def _limited(table: Table, changes: list[CostChange]) -> list[RenderableType]:
     more = len(changes) - LINES
     return [table, Text(f"and {more:,} more", style="quiet")] if more > 0 else [table]
-
-
-def _comparison_table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="quiet")
-    for number, head in enumerate(heads):
-        words = number == 0 or head == "operation"
-        table.add_column(head, justify="left" if words else "right", no_wrap=not words, overflow="fold")
-    return table

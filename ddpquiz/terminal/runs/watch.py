@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import Event
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.ranks.launch import server
@@ -18,8 +19,9 @@ from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint, Moment, frame, on_screen, remarks, torchrun
+from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint, frame, on_screen, remarks, torchrun
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
@@ -140,7 +142,10 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
     """Return what stays in the scrollback: the last frame, and commands to go on from there."""
-    parts: list[RenderableType] = [frame(state, console.width, hint=hint), *remarks(state)]
+    parts: list[RenderableType] = [
+        frame(describe_frame(state, shown_path), console.width, hint=hint),
+        *remarks(state),
+    ]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own
@@ -196,7 +201,8 @@ class LiveScreen(RunScreen):
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         now = self._paused[1] if self._paused else self.run.now()
-        return on_screen(self.state, self.screen.console.size, Moment(now), hint=self.hint)
+        shown = describe_frame(self.state, shown_path, now=now)
+        return on_screen(shown, self.screen.console.size, hint=self.hint)
 
     def picture_keys(self) -> list[Hotkey]:
         does = "go on" if self._paused else "pause"

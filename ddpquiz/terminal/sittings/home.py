@@ -10,8 +10,9 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.layout import columns, counted, section
+from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import streak
 from ddpquiz.terminal.sittings import study as card_view
@@ -212,7 +213,7 @@ def _figures(now: Standing) -> RenderableType:
         ("Streak", streak(now.streak)),
     ]
     if now.labs:
-        rows.append(("Labs", f"{now.labs} passed" + (f", {counted(now.stars, 'star')}" if now.stars else "")))
+        rows.append(("Labs", f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else "")))
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
@@ -227,24 +228,22 @@ def _tracks(now: Standing) -> RenderableType:
     def counts(labels: Counter[Label]) -> str:
         words = {Label.UNKNOWN: "without a verdict yet"}
         each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
-        return f"{counted(labels.total(), 'concept')}: {each}"
+        return f"{plural(labels.total(), 'concept')}: {each}"
 
     rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
     more = len(now.tracks) - _TRACKS
-    return Group(
-        columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])
-    )
+    return Group(columns(rows), *([Text(f"{plural(more, 'more track')}, stronger", style="quiet")] if more > 0 else []))
 
 
 def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
     today = f"{now.new_today} for today" if now.new_today else f"{now.begun} done today"
-    return f"{today}, {counted(now.new, 'card')} not seen yet"
+    return f"{today}, {plural(now.new, 'card')} not seen yet"
 
 
 def due(now: Standing) -> str:
     """Return how many cards are due now, and how many come again today."""
-    again = f"{now.again if now.due else counted(now.again, 'card')} coming again" if now.again else ""
-    due = f"{counted(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
+    again = f"{now.again if now.due else plural(now.again, 'card')} coming again" if now.again else ""
+    due = f"{plural(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
     return f"{', '.join(filter(None, (due, again)))}."

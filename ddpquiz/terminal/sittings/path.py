@@ -9,8 +9,9 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, columns, counted
+from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
@@ -211,13 +212,13 @@ def _about(path: GuidedPath, each: PathStage) -> str:
         case StageName.PREDICTION if link:
             return f"what will the demo {link.run} show?"
         case StageName.DEMO if link:
-            return f"{link.run}, on {counted(link.ranks, 'rank') if link.ranks else 'real ranks'}"
+            return f"{link.run}, on {plural(link.ranks, 'rank') if link.ranks else 'real ranks'}"
         case StageName.CARDS:
             left = f", {each.left} not seen yet" if 0 < each.left < each.count else ""
-            return f"{counted(each.count, 'card')}{left}"
+            return f"{plural(each.count, 'card')}{left}"
         case StageName.QUESTIONS:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
-            return f"{counted(each.count, 'question')}{left}"
+            return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
             built = f"{each.count - each.left} of {each.count} built; then " if 0 < each.left < each.count else ""
             return plain(f"{built}{lab.title}, about {lab.minutes} minutes")

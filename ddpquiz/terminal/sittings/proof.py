@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
 from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
@@ -143,7 +144,7 @@ def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterato
 def _head(posed: Posed) -> RenderableType:
     """Draw where a proof runs, and what stands for the answer in its code."""
     asked = posed.question
-    on_ranks = f"{posed.ranks} rank{'s' * (posed.ranks != 1)} on CPU over Gloo"
+    on_ranks = f"{plural(posed.ranks, 'rank')} on CPU over Gloo"
     head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
     each = f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."
     return Group(head, Text(each), Text()) if _each_option_runs(asked) else head

@@ -12,7 +12,8 @@ from ddpquiz.learning.mastery import MEANING, WORDS, Strength
 from ddpquiz.learning.quiz import Quiz
 from ddpquiz.learning.quiz_scores import LevelScore, calibration_of, scores, wanting
 from ddpquiz.learning.statistics import ENOUGH, Calibration, Lean
-from ddpquiz.terminal.kit.layout import Commands, columns, counted, section
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
@@ -121,7 +122,7 @@ def _next(done: QuizResult) -> RenderableType:
     if weak := wanting(quiz):
         rows.append((f"ddpquiz learn {weak}", "read about the concept that you missed most"))
     if done.called:
-        rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of these answers"))
+        rows.append(("ddpquiz study", f"{plural(done.called, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else done.command.whole or test
         left = _questions(score.asked - score.answered)
@@ -149,4 +150,4 @@ def _score(score: LevelScore, *, exam: bool = False) -> str:
 
 
 def _questions(count: int) -> str:
-    return counted(count, "question")
+    return plural(count, "question")

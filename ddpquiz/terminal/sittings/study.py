@@ -18,8 +18,9 @@ from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import MORE, Deal, Hiding, Return, Review, Sitting, StudyAction, StudySummary, sum_up
+from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, counted, section
+from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, header, note_lines
 
@@ -101,20 +102,20 @@ def interval(days: int) -> str:
     if days == 0:
         return "now"
     if days < 31:
-        return f"{days} day{'s' * (days != 1)}"
+        return plural(days, "day")
     months = round(days / 30.4)
-    return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
+    return plural(months, "month") if days < 365 else f"{days / 365:.1f} years"
 
 
 def more_key(held: int) -> Hotkey:
     """Return the key that adds some of the new cards that a limit held back."""
     count = min(held, MORE)
-    return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
+    return Hotkey("n", plural(count, "more new card"), "go on with new cards that a limit held back")
 
 
 def proven(count: int) -> str:
     """Return a sentence about the new cards that are left out because their concepts are strong."""
-    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
+    return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
 def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
@@ -123,7 +124,7 @@ def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: 
     if held.proven_held:
         lines.append(Text(proven(held.proven_held)))
     if hidden:
-        what = counted(hidden, "card is", "cards are")
+        what = plural(hidden, "card is", "cards are")
         lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
     return Group(*lines, *section("Instead", Commands(more)))
 
@@ -152,8 +153,8 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
     lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
     if summary.known:
         share = summary.recalled / summary.known
-        known = f"{summary.known} card{'s' * (summary.known != 1)} learned before"
-        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
+        known = plural(summary.known, "card")
+        lines.append(Text(f"Of {known} learned before you recalled {summary.recalled} at first sight ({share:.0%})."))
     if summary.pace:
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
@@ -172,8 +173,8 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
     again = sum(bool(sitting.grades(card)) for card in left)
     fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
     count = len(left) - again + fills_up
-    cards = f"{count} card{'s' * (count != 1)}"
-    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
+    cards = plural(count, "card")
+    coming = f"{again if count else plural(again, 'card')} coming again"
     today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
     return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
 
@@ -213,9 +214,8 @@ def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram:
     if a_day is not None and deal.of_other_days:
         more = min(MORE, deal.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
-        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
         today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {limit}{today}. {deal.of_other_days} wait: {lift}.")
+        lines.append(f"The limit is {plural(a_day, 'new card')} a day{today}. {deal.of_other_days} wait: {lift}.")
     return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
 
 
@@ -228,7 +228,7 @@ def _count(summary: StudySummary) -> str:
     if not summary.cards:
         return "No card was graded."
     new = f", {summary.new} of them new" if summary.new else ""
-    return f"Done: {counted(summary.cards, 'card')}{new}."
+    return f"Done: {plural(summary.cards, 'card')}{new}."
 
 
 # The screen of a sitting with cards: each grade is saved before the next card is shown.
