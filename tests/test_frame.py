@@ -10,7 +10,7 @@ from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Operation, Output, Started
-from ddpquiz.events.steps import Tape, steps
+from ddpquiz.events.steps import EventCursor, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
@@ -164,10 +164,10 @@ def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_
 def test_where_labels_are_hidden_the_frame_fits(demo):
     events = saved_run.read(recordings_dir() / f"{demo}.json")
     stops = steps(events)
-    tape, console = Tape(events), style.console(io.StringIO(), width=80)
+    cursor, console = EventCursor(events), style.console(io.StringIO(), width=80)
     hidden = 0
     for stop in stops[:: max(1, len(stops) // 20)]:
-        body, below = on_screen(tape.wind(stop), ConsoleDimensions(80, 23), Moment(0.0), tensors=True)
+        body, below = on_screen(cursor.seek(stop), ConsoleDimensions(80, 23), Moment(0.0), tensors=True)
         if "not shown now" in text(body, 80):
             hidden += 1
             assert len(console.render_lines(Group(body, *below), pad=False)) <= 22

@@ -62,7 +62,7 @@ class Costs:
         cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
         self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
 
-    def count_meeting(self, collective: Collective) -> None:
+    def count_collective(self, collective: Collective) -> None:
         """Count a collective that its last member has just entered."""
         last = collective.entered_last
         if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
@@ -162,7 +162,7 @@ Place = tuple[str, int]  # file and line
 OperatorCall = tuple[str, int, str]  # and the operator that is called there
 
 
-class Stretch(NamedTuple):
+class ComputeSpan(NamedTuple):
     """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
 
     rank: int
@@ -172,11 +172,11 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class _Activity:
-    """Computing in a stretch, a wait with its causes (seconds by stretch), or where a rank met others in `met`."""
+    """Computing in a span, a wait with its causes (seconds by span), or where a rank met others in `met`."""
 
     seconds: float = 0.0
-    stretch: Stretch | None = None
-    causes: dict[Stretch, float] | None = None
+    span: ComputeSpan | None = None
+    causes: dict[ComputeSpan, float] | None = None
     met: Hashable = None
 
 
@@ -203,21 +203,21 @@ class _Lane:
 
 
 @dataclass(slots=True)
-class StretchTime:
-    """Visits of a stretch, and the seconds that were seen to pass at each line."""
+class LineTimes:
+    """Visits of a span, and the seconds that were seen to pass at each line."""
 
     visits: int = 0
     lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
 
 
 class DelayCosts:
-    """Seconds for which other ranks waited, by the stretch of computing that caused it."""
+    """Seconds for which other ranks waited, by the span of computing that caused it."""
 
     def __init__(self) -> None:
         self.is_on = True  # on a GPU, nobody sees when ranks wait
-        self.seconds: defaultdict[Stretch, float] = defaultdict(float)
-        self.times: Counter[Stretch] = Counter()  # operations at which a rank came last because of it
-        self.visited: defaultdict[Stretch, StretchTime] = defaultdict(StretchTime)
+        self.seconds: defaultdict[ComputeSpan, float] = defaultdict(float)
+        self.times: Counter[ComputeSpan] = Counter()  # operations at which a rank came last because of it
+        self.visited: defaultdict[ComputeSpan, LineTimes] = defaultdict(LineTimes)
         self._lanes: dict[int, _Lane] = {}
         self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
         self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
@@ -288,18 +288,18 @@ class DelayCosts:
             other.waited_until = time
             if waited > SHORTEST:
                 causes = self._causes(other, lane, waited)
-                for stretch, seconds in causes.items():
-                    self.seconds[stretch] += seconds
-                    self.times[stretch] += 1
+                for span, seconds in causes.items():
+                    self.seconds[span] += seconds
+                    self.times[span] += 1
                 other.add(_Activity(waited, causes=causes))
             other.add(_Activity(met=what))
         lane.add(_Activity(met=what))
 
     def _close(self, rank: int, lane: _Lane, time: float, call: OperatorCall) -> None:
         """Note how long a rank has computed until now."""
-        stretch = Stretch(rank, lane.after, call)
-        lane.add(_Activity(max(0.0, time - lane.since), stretch))
-        seen = self.visited[stretch]
+        span = ComputeSpan(rank, lane.after, call)
+        lane.add(_Activity(max(0.0, time - lane.since), span))
+        seen = self.visited[span]
         seen.visits += 1
         begin = lane.since
         for number, (_, place) in enumerate(lane.samples):
@@ -308,30 +308,30 @@ class DelayCosts:
             begin = max(begin, end)
         lane.samples = []
 
-    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[Stretch, float]:
+    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[ComputeSpan, float]:
         """Return the seconds of a wait by what the last rank did for longer than the waiter since they last met."""
         both = _since_they_met(waiter, last)
         if both is None:
             return {}
-        longer: defaultdict[Stretch, float] = defaultdict(float)
+        longer: defaultdict[ComputeSpan, float] = defaultdict(float)
         theirs: defaultdict[tuple[OperatorCall | None, OperatorCall], float] = defaultdict(float)
         for each in both[0]:
-            if each.stretch:
-                theirs[each.stretch[1:]] += each.seconds
+            if each.span:
+                theirs[each.span[1:]] += each.seconds
         for each in both[1]:
-            if each.stretch:
-                longer[each.stretch] += each.seconds
-        for stretch in longer:
-            longer[stretch] = max(0.0, longer[stretch] - theirs[stretch[1:]])
+            if each.span:
+                longer[each.span] += each.seconds
+        for span in longer:
+            longer[span] = max(0.0, longer[span] - theirs[span[1:]])
         waits = [each for each in both[1] if each.causes is not None]
         idle = sum(each.seconds for each in waits)
         more = max(0.0, idle - sum(each.seconds for each in both[0] if each.causes is not None))
         for each in waits:
-            for stretch, seconds in (each.causes or {}).items():
-                longer[stretch] += seconds * more / idle
+            for span, seconds in (each.causes or {}).items():
+                longer[span] += seconds * more / idle
         whole = sum(longer.values())
         scale = min(1.0, waited / whole) if whole else 0.0
-        return {stretch: seconds * scale for stretch, seconds in longer.items() if seconds * scale > SHORTEST}
+        return {span: seconds * scale for span, seconds in longer.items() if seconds * scale > SHORTEST}
 
 
 def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:

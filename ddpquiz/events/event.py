@@ -38,7 +38,7 @@ Shape = Annotated[tuple[Count, ...], Range(0, 64)]
 
 
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
-ANYBODY = -1  # stands for the source of a receive from any rank until it is known
+ANY_SOURCE = -1  # stands for the source of a receive from any rank until it is known
 JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 

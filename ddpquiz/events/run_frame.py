@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, ClaimText, Hung, Output, RankPosition
+from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, ClaimText, Hung, Output, RankPosition
 from ddpquiz.events.formatting import (
     format_ranks,
     format_seconds,
@@ -230,7 +230,7 @@ def describe_current(state: RunState, now: float, *, newest: bool = False) -> Op
 def between(collective: Collective, of: int) -> list[str]:
     """Return between which ranks an operation is, if not all `of` ranks take part."""
     if collective.op in POINT_TO_POINT:
-        source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
+        source, to = ("any rank" if rank == ANY_SOURCE else str(rank) for rank in collective.members)
         return [f"{source} → {to}"]
     if len(collective.members) == of:
         return []
@@ -287,7 +287,7 @@ def _pieces(
 
 
 def _named(ranks: Collection[int]) -> str:
-    return "any rank" if ANYBODY in ranks else format_ranks(ranks)
+    return "any rank" if ANY_SOURCE in ranks else format_ranks(ranks)
 
 
 def _different(collective: Collective, now: float) -> tuple[Piece, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddpquiz.events.costs import Cost, DelayCosts, Place, Stretch
+from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Place
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds, plural
 from ddpquiz.events.timeline import RankTime, Timeline
 
@@ -162,18 +162,18 @@ _Line = tuple[Place, str]  # and the call that follows, if the line was not seen
 def _by_line(delays: DelayCosts) -> dict[_Line, dict[int, tuple[float, int]]]:
     """Return the seconds and times for which each rank made others wait at each line."""
     found: defaultdict[_Line, dict[int, tuple[float, int]]] = defaultdict(dict)
-    ranks = {stretch.rank for stretch in delays.visited}
-    for stretch, cost in delays.seconds.items():
-        for line, share in _lines(delays, stretch, ranks).items():
-            before, times = found[line].get(stretch.rank, (0.0, 0))
-            found[line][stretch.rank] = before + cost * share, times + delays.times[stretch]
+    ranks = {span.rank for span in delays.visited}
+    for span, cost in delays.seconds.items():
+        for line, share in _lines(delays, span, ranks).items():
+            before, times = found[line].get(span.rank, (0.0, 0))
+            found[line][span.rank] = before + cost * share, times + delays.times[span]
     return found
 
 
-def _lines(delays: DelayCosts, stretch: Stretch, ranks: set[int]) -> dict[_Line, float]:
-    """Return the lines at which a rank spent longer in a stretch than the others did, with their shares."""
-    mine = delays.visited[stretch]
-    theirs = [delays.visited[other] for rank in ranks if (other := stretch._replace(rank=rank)) in delays.visited]
+def _lines(delays: DelayCosts, span: ComputeSpan, ranks: set[int]) -> dict[_Line, float]:
+    """Return the lines at which a rank spent longer in a span than the others did, with their shares."""
+    mine = delays.visited[span]
+    theirs = [delays.visited[other] for rank in ranks if (other := span._replace(rank=rank)) in delays.visited]
     theirs = [each for each in theirs if each is not mine]
     longer: dict[Place, float] = {}
     for place, seconds in mine.lines.items():
@@ -181,7 +181,7 @@ def _lines(delays: DelayCosts, stretch: Stretch, ranks: set[int]) -> dict[_Line,
         longer[place] = max(0.0, seconds / mine.visits - usual)
     whole = sum(longer.values())
     if not whole:
-        file, line, op = stretch.before
+        file, line, op = span.before
         return {((file, line), op): 1.0}
     return {(place, ""): seconds / whole for place, seconds in longer.items() if seconds}
 

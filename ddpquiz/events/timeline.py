@@ -388,7 +388,7 @@ class Timeline:
             self.delays.block(event.rank, event.time, collective, operation.place)
         if collective.complete:
             self.delays.complete(collective)
-            self.costs.count_meeting(collective)
+            self.costs.count_collective(collective)
             self._settle(collective)
 
     def _wait(self, event: events.Waiting) -> None:
