@@ -79,7 +79,7 @@ def test_a_low_screen_shows_the_newest_labels_and_counts_the_others():
     assert len(shown) == 23  # one more for the keys
     assert [line.split()[1] for line in shown if line.startswith("step ")] == list(map(str, range(15, 30)))
     assert "15 older labels not shown now" in shown
-    told = replace(BEGAN, look=("step 3", "another"))
+    told = replace(BEGAN, highlighted=("step 3", "another"))
     rows = [line.split()[1] for line in live(seen(*events, began=told)).splitlines() if line.startswith("step ")]
     assert rows == ["3", *map(str, range(16, 30))]
 

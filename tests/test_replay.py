@@ -69,8 +69,8 @@ FAULTS = {
     END: "{}:1: invalid event: the first event must be a `run` event.",
     f"{encode(BEGAN)}\n{encode(BEGAN)}\n{END}": "{}:2: invalid event: it is a second `run` event.",
     f"{encode(BEGAN)}\n{END}\n{END}": "{}:3: invalid event: it stands after the `end` event.",
-    encode(BEGAN).replace('"version": 1', '"version": 9') + "\n" + END: (
-        "{} holds events of version 9; ddpquiz reads only version 1."
+    encode(BEGAN).replace('"version": 2', '"version": 9') + "\n" + END: (
+        "{} holds events of version 9; ddpquiz reads versions up to 2."
     ),
     encode(BEGAN).replace('"ranks": 1', '"ranks": 1000000') + "\n" + END: (
         "{}:1: invalid event: `ranks` must be a whole number from 1 to 1,024."

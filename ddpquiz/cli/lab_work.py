@@ -81,7 +81,7 @@ class LabScreenActions:
         if isinstance(began, Began):  # the learner's file is the one to look at, not the check
             device, _, _ = began.reason.partition(" · ")  # the check chose it
             script = str(self._file.absolute())
-            began = replace_fields(began, script=script, title=self._lab.title, look=(), reason=device)
+            began = replace_fields(began, script=script, title=self._lab.title, highlighted=(), reason=device)
         replay([began, *rest], console(), stay=True, at_end=not verdict.passed)
 
     def passed(self, verdict: LabVerdict) -> None:

@@ -1,17 +1,29 @@
 """What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
 
-import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ddpquiz.events.collective import Call, Collective
-from ddpquiz.events.event import POINT_TO_POINT, Issued, Operation
+from ddpquiz.events.event import (
+    POINT_TO_POINT,
+    GradientChecksum,
+    Issued,
+    Mark,
+    MemoryPeak,
+    ModelSharded,
+    ModelWrapped,
+    Operation,
+    OptimizerStep,
+    OrderRepeated,
+    RandomDraw,
+    SyncPaused,
+    SyncResumed,
+    TensorRead,
+)
 
 # What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients.
-
-_MEMORY = re.compile(r"memory (\d{1,18}) (\d{1,18})")
 
 
 @dataclass(slots=True)
@@ -94,10 +106,10 @@ class RankGradients:
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
-    draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
+    draws: list[str] = field(default_factory=list)  # checksums of the generator in the first steps that drew from it
     brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
-    reads: str = ""  # where it reads a tensor in each step
-    memory: tuple[int, int] = (0, 0)  # the most bytes of its process, and of its tensors on GPUs
+    read: TensorRead | None = None  # where it reads a tensor in each step
+    memory: MemoryPeak | None = None
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
@@ -119,29 +131,29 @@ class RankGradients:
         self._bucket = bucket
         self._since_step[-1] += event.operation.bytes
 
-    def mark(self, what: str, line: int) -> None:
-        """Note what the script has done at a line."""
-        match what:
-            case "no_sync" | "sync":
-                self._in_no_sync = what == "no_sync"
-            case "ddp" if self.wrapped_at is None:
-                self.wrapped_at = line
-            case "same_order":
+    def mark(self, mark: Mark) -> None:
+        """Note what the script has done."""
+        match mark:
+            case SyncPaused() | SyncResumed():
+                self._in_no_sync = isinstance(mark, SyncPaused)
+            case ModelWrapped() if self.wrapped_at is None:
+                self.wrapped_at = mark.line
+            case OrderRepeated():
                 self.same_order += 1
-                self.same_order_at = line
-            case "step":
+                self.same_order_at = mark.line
+            case OptimizerStep():
                 self._step()
-            case "shard" | "shard_many":
+            case ModelSharded():
                 self.sharded += 1
-                self.sharded_at = line if what == "shard_many" else self.sharded_at
-            case _ if what.startswith("drew "):
-                self.draws.append(what)
-            case _ if what.startswith("gradients "):
-                self.brought.append(what)
-            case _ if what.startswith("read "):
-                self.reads = what
-            case _ if found := _MEMORY.fullmatch(what):
-                self.memory = (int(found[1]), int(found[2]))
+                self.sharded_at = mark.line if mark.several_layers else self.sharded_at
+            case RandomDraw():
+                self.draws.append(mark.checksum)
+            case GradientChecksum():
+                self.brought.append(mark.checksum)
+            case TensorRead():
+                self.read = mark
+            case MemoryPeak():
+                self.memory = mark
 
     def _step(self) -> None:
         """Count a step of the optimizer."""

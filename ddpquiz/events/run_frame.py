@@ -362,8 +362,8 @@ def result(state: RunState) -> tuple[Piece, ...]:
             claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
     if end.ok:
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
-    mend = f"\n{end.mend}" if end.why and end.mend else ""
-    return (end.why, "bad"), (f"{mend}\nended after {end.time:.2f} s{claims}", "")
+    advice = f"\n{end.advice}" if end.why and end.advice else ""
+    return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s{claims}", "")
 
 
 def describe_failure(state: RunState, path: ShownPath = str) -> Failure | None:

@@ -71,17 +71,17 @@ def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
 
 def read_in_each_step(timeline: Timeline) -> Iterator[str]:
     """A line of the training loop reads a tensor in each step: on a GPU the CPU waits there for the GPU."""
-    for text in sorted({rank.reads for rank in timeline.gradients.values() if rank.reads}):
-        _, device, how, place = [*text.split(" ", 3), "", "", ""][:4]
-        if device == "gpu":
+    reads = [rank.read for rank in timeline.gradients.values() if rank.read]
+    for on_gpu, call, place in sorted({(read.on_gpu, read.call, format_place(read.file, read.line)) for read in reads}):
+        if on_gpu:
             yield (
-                f"{place}: {how} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
+                f"{place}: {call} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
                 "and queues nothing for the next step meanwhile. Read such values once every few steps."
             )
         else:
             yield (
-                f"{place}: {how} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the CPU "
-                "would wait there in each step until the GPU is done. There, read such values once every few steps."
+                f"{place}: {call} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the "
+                "CPU would wait there in each step until the GPU is done. There, read such values once every few steps."
             )
 
 
@@ -261,9 +261,7 @@ def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     memory = tuple(
-        PeakMemory(rank, *timeline.gradients[rank].memory)
-        for rank in timeline.ranks
-        if any(timeline.gradients[rank].memory)
+        PeakMemory(rank, peak.process, peak.gpu) for rank in timeline.ranks if (peak := timeline.gradients[rank].memory)
     )
     return RunSummary(
         costliest=find_costliest_line(timeline, now),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Block, Call, CallOrder, Collective, Matching, Unfinished, is_known
@@ -332,8 +332,8 @@ class Timeline:
     def _locate(self, event: events.Alive) -> None:
         self.delays.sample(event.rank, event.time, (event.file, event.line))
 
-    def _mark(self, event: events.Marked) -> None:
-        self.gradients[event.rank].mark(event.what, event.line)
+    def _mark(self, event: events.Mark) -> None:
+        self.gradients[event.rank].mark(event)
 
     def _leave(self, event: events.Raised | events.Exited) -> None:
         self._track(event.rank, event.time).leave(event.time)
@@ -454,7 +454,7 @@ class Timeline:
         events.Ended: _end_call,
         events.Waiting: _wait,
         events.Waited: _end_wait,
-        events.Marked: _mark,
+        **dict.fromkeys(get_args(events.Mark), _mark),
         events.Alive: _locate,
         events.Joining: _join,
         events.Forming: _form,

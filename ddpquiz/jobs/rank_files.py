@@ -163,7 +163,7 @@ class RankRecord:
         """Append an event; ValueError if it does not fit there."""
         if isinstance(event, Began):
             if event.version != VERSION:
-                raise ValueError(f"its version is {event.version}, and ddpquiz reads only version {VERSION}")
+                raise ValueError(f"its version is {event.version}, and ddpquiz reads versions up to {VERSION}")
             self.began.append(event)
             return
         if not self.began:

@@ -250,7 +250,7 @@ def _newest(state: RunState, rows: int, since: float) -> list[str]:
 
     First come those that changed after `since`, then those that the script's docstring names, then the newest ones.
     """
-    named = state.began.look if state.began else ()
+    named = state.began.highlighted if state.began else ()
 
     def weight(label: str) -> tuple[bool, bool, float]:
         changed = max(state.printed_at[label].values())
