@@ -57,7 +57,7 @@ class Costs:
         self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
         self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
         self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
-        self.met = 0  # collectives that all members, two or more, have entered
+        self.collectives = 0  # collectives that all members, two or more, have entered
         self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
 
     def count_call(self, rank: int, operation: Operation) -> None:
@@ -79,7 +79,7 @@ class Costs:
         last = collective.entered_last
         if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
             self.late[last].count += 1
-            self.met += 1
+            self.collectives += 1
 
     def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
         """Count the seconds for which a call blocked its rank."""
@@ -92,7 +92,7 @@ class Costs:
 
 
 @dataclass(slots=True)
-class RankGradients:
+class RankTraining:
     """The synchronised backward passes of one rank."""
 
     steps: int = 0  # of optimizers, after a synchronised backward pass
@@ -107,7 +107,7 @@ class RankGradients:
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
     draws: list[str] = field(default_factory=list)  # checksums of the generator in the first steps that drew from it
-    brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
+    gradient_sums: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
     read: TensorRead | None = None  # where it reads a tensor in each step
     memory: MemoryPeak | None = None
     sharded: int = 0  # calls of fully_shard
@@ -149,7 +149,7 @@ class RankGradients:
             case RandomDraw():
                 self.draws.append(mark.checksum)
             case GradientChecksum():
-                self.brought.append(mark.checksum)
+                self.gradient_sums.append(mark.checksum)
             case TensorRead():
                 self.read = mark
             case MemoryPeak():
