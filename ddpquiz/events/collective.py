@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
-from ddpquiz.events.event import ANYBODY, POINT_TO_POINT, Forming, Operation, bus_factor
+from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, Forming, Operation, bus_factor
 
 # One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was.
 
@@ -143,7 +143,7 @@ class Matching:
         self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
         # Sends or receives without their partner
         self._channels: defaultdict[tuple[Group, int, int, int], deque[Collective]] = defaultdict(deque)
-        self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
+        self._from_any_source: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
 
     def join(self, rank: int) -> None:
         """Count from zero again for a rank that makes its groups again."""
@@ -156,7 +156,7 @@ class Matching:
         if operation.op in POINT_TO_POINT:
             source, to = _ends(rank, operation)
             channel = self._channels[group, source, to, operation.tag]
-            found = self._other_half(channel, rank) if source != ANYBODY else None
+            found = self._other_half(channel, rank) if source != ANY_SOURCE else None
             collective = found or self._new_pair(call, group, source, to)
         else:
             index = self._counts[group, rank]
@@ -171,8 +171,8 @@ class Matching:
 
     def _new_pair(self, call: Call, group: Group, source: int, to: int) -> Collective:
         made = Collective(call.operation.group, (source, to), 0)
-        if source == ANYBODY:
-            self._from_anybody[to, call.number] = group
+        if source == ANY_SOURCE:
+            self._from_any_source[to, call.number] = group
         else:
             self._channels[group, source, to, call.operation.tag].append(made)
         return made
@@ -182,7 +182,7 @@ class Matching:
 
         The two are one operation from then on.
         """
-        group = self._from_anybody.pop((rank, call.number), None)
+        group = self._from_any_source.pop((rank, call.number), None)
         if group is None:
             return None
         channel = self._channels[group, source, rank, call.operation.tag]
@@ -202,7 +202,7 @@ class Matching:
 
 
 def _ends(rank: int, operation: Operation) -> tuple[int, int]:
-    peer = ANYBODY if operation.peer is None or operation.peer < 0 else operation.peer
+    peer = ANY_SOURCE if operation.peer is None or operation.peer < 0 else operation.peer
     return (rank, peer) if operation.op == "send" else (peer, rank)
 
 

@@ -1,17 +1,29 @@
 """What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
 
-import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ddpquiz.events.collective import Call, Collective
-from ddpquiz.events.event import POINT_TO_POINT, Issued, Operation
+from ddpquiz.events.event import (
+    POINT_TO_POINT,
+    GradientChecksum,
+    Issued,
+    Mark,
+    MemoryPeak,
+    ModelSharded,
+    ModelWrapped,
+    Operation,
+    OptimizerStep,
+    OrderRepeated,
+    RandomDraw,
+    SyncPaused,
+    SyncResumed,
+    TensorRead,
+)
 
 # What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients.
-
-_MEMORY = re.compile(r"memory (\d{1,18}) (\d{1,18})")
 
 
 @dataclass(slots=True)
@@ -45,7 +57,7 @@ class Costs:
         self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
         self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
         self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
-        self.met = 0  # collectives that all members, two or more, have entered
+        self.collectives = 0  # collectives that all members, two or more, have entered
         self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
 
     def count_call(self, rank: int, operation: Operation) -> None:
@@ -62,12 +74,12 @@ class Costs:
         cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
         self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
 
-    def count_meeting(self, collective: Collective) -> None:
+    def count_collective(self, collective: Collective) -> None:
         """Count a collective that its last member has just entered."""
         last = collective.entered_last
         if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
             self.late[last].count += 1
-            self.met += 1
+            self.collectives += 1
 
     def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
         """Count the seconds for which a call blocked its rank."""
@@ -80,7 +92,7 @@ class Costs:
 
 
 @dataclass(slots=True)
-class RankGradients:
+class RankTraining:
     """The synchronised backward passes of one rank."""
 
     steps: int = 0  # of optimizers, after a synchronised backward pass
@@ -94,10 +106,10 @@ class RankGradients:
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
-    draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
-    brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
-    reads: str = ""  # where it reads a tensor in each step
-    memory: tuple[int, int] = (0, 0)  # the most bytes of its process, and of its tensors on GPUs
+    draws: list[str] = field(default_factory=list)  # checksums of the generator in the first steps that drew from it
+    gradient_sums: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
+    read: TensorRead | None = None  # where it reads a tensor in each step
+    memory: MemoryPeak | None = None
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
@@ -119,29 +131,29 @@ class RankGradients:
         self._bucket = bucket
         self._since_step[-1] += event.operation.bytes
 
-    def mark(self, what: str, line: int) -> None:
-        """Note what the script has done at a line."""
-        match what:
-            case "no_sync" | "sync":
-                self._in_no_sync = what == "no_sync"
-            case "ddp" if self.wrapped_at is None:
-                self.wrapped_at = line
-            case "same_order":
+    def mark(self, mark: Mark) -> None:
+        """Note what the script has done."""
+        match mark:
+            case SyncPaused() | SyncResumed():
+                self._in_no_sync = isinstance(mark, SyncPaused)
+            case ModelWrapped() if self.wrapped_at is None:
+                self.wrapped_at = mark.line
+            case OrderRepeated():
                 self.same_order += 1
-                self.same_order_at = line
-            case "step":
+                self.same_order_at = mark.line
+            case OptimizerStep():
                 self._step()
-            case "shard" | "shard_many":
+            case ModelSharded():
                 self.sharded += 1
-                self.sharded_at = line if what == "shard_many" else self.sharded_at
-            case _ if what.startswith("drew "):
-                self.draws.append(what)
-            case _ if what.startswith("gradients "):
-                self.brought.append(what)
-            case _ if what.startswith("read "):
-                self.reads = what
-            case _ if found := _MEMORY.fullmatch(what):
-                self.memory = (int(found[1]), int(found[2]))
+                self.sharded_at = mark.line if mark.several_layers else self.sharded_at
+            case RandomDraw():
+                self.draws.append(mark.checksum)
+            case GradientChecksum():
+                self.gradient_sums.append(mark.checksum)
+            case TensorRead():
+                self.read = mark
+            case MemoryPeak():
+                self.memory = mark
 
     def _step(self) -> None:
         """Count a step of the optimizer."""
@@ -162,7 +174,7 @@ Place = tuple[str, int]  # file and line
 OperatorCall = tuple[str, int, str]  # and the operator that is called there
 
 
-class Stretch(NamedTuple):
+class ComputeSpan(NamedTuple):
     """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
 
     rank: int
@@ -172,11 +184,11 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class _Activity:
-    """Computing in a stretch, a wait with its causes (seconds by stretch), or where a rank met others in `met`."""
+    """Computing in a span, a wait with its causes (seconds by span), or where a rank met others in `met`."""
 
     seconds: float = 0.0
-    stretch: Stretch | None = None
-    causes: dict[Stretch, float] | None = None
+    span: ComputeSpan | None = None
+    causes: dict[ComputeSpan, float] | None = None
     met: Hashable = None
 
 
@@ -203,21 +215,21 @@ class _Lane:
 
 
 @dataclass(slots=True)
-class StretchTime:
-    """Visits of a stretch, and the seconds that were seen to pass at each line."""
+class LineTimes:
+    """Visits of a span, and the seconds that were seen to pass at each line."""
 
     visits: int = 0
     lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
 
 
 class DelayCosts:
-    """Seconds for which other ranks waited, by the stretch of computing that caused it."""
+    """Seconds for which other ranks waited, by the span of computing that caused it."""
 
     def __init__(self) -> None:
         self.is_on = True  # on a GPU, nobody sees when ranks wait
-        self.seconds: defaultdict[Stretch, float] = defaultdict(float)
-        self.times: Counter[Stretch] = Counter()  # operations at which a rank came last because of it
-        self.visited: defaultdict[Stretch, StretchTime] = defaultdict(StretchTime)
+        self.seconds: defaultdict[ComputeSpan, float] = defaultdict(float)
+        self.times: Counter[ComputeSpan] = Counter()  # operations at which a rank came last because of it
+        self.visited: defaultdict[ComputeSpan, LineTimes] = defaultdict(LineTimes)
         self._lanes: dict[int, _Lane] = {}
         self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
         self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
@@ -288,18 +300,18 @@ class DelayCosts:
             other.waited_until = time
             if waited > SHORTEST:
                 causes = self._causes(other, lane, waited)
-                for stretch, seconds in causes.items():
-                    self.seconds[stretch] += seconds
-                    self.times[stretch] += 1
+                for span, seconds in causes.items():
+                    self.seconds[span] += seconds
+                    self.times[span] += 1
                 other.add(_Activity(waited, causes=causes))
             other.add(_Activity(met=what))
         lane.add(_Activity(met=what))
 
     def _close(self, rank: int, lane: _Lane, time: float, call: OperatorCall) -> None:
         """Note how long a rank has computed until now."""
-        stretch = Stretch(rank, lane.after, call)
-        lane.add(_Activity(max(0.0, time - lane.since), stretch))
-        seen = self.visited[stretch]
+        span = ComputeSpan(rank, lane.after, call)
+        lane.add(_Activity(max(0.0, time - lane.since), span))
+        seen = self.visited[span]
         seen.visits += 1
         begin = lane.since
         for number, (_, place) in enumerate(lane.samples):
@@ -308,30 +320,30 @@ class DelayCosts:
             begin = max(begin, end)
         lane.samples = []
 
-    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[Stretch, float]:
+    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[ComputeSpan, float]:
         """Return the seconds of a wait by what the last rank did for longer than the waiter since they last met."""
         both = _since_they_met(waiter, last)
         if both is None:
             return {}
-        longer: defaultdict[Stretch, float] = defaultdict(float)
+        longer: defaultdict[ComputeSpan, float] = defaultdict(float)
         theirs: defaultdict[tuple[OperatorCall | None, OperatorCall], float] = defaultdict(float)
         for each in both[0]:
-            if each.stretch:
-                theirs[each.stretch[1:]] += each.seconds
+            if each.span:
+                theirs[each.span[1:]] += each.seconds
         for each in both[1]:
-            if each.stretch:
-                longer[each.stretch] += each.seconds
-        for stretch in longer:
-            longer[stretch] = max(0.0, longer[stretch] - theirs[stretch[1:]])
+            if each.span:
+                longer[each.span] += each.seconds
+        for span in longer:
+            longer[span] = max(0.0, longer[span] - theirs[span[1:]])
         waits = [each for each in both[1] if each.causes is not None]
         idle = sum(each.seconds for each in waits)
         more = max(0.0, idle - sum(each.seconds for each in both[0] if each.causes is not None))
         for each in waits:
-            for stretch, seconds in (each.causes or {}).items():
-                longer[stretch] += seconds * more / idle
+            for span, seconds in (each.causes or {}).items():
+                longer[span] += seconds * more / idle
         whole = sum(longer.values())
         scale = min(1.0, waited / whole) if whole else 0.0
-        return {stretch: seconds * scale for stretch, seconds in longer.items() if seconds * scale > SHORTEST}
+        return {span: seconds * scale for span, seconds in longer.items() if seconds * scale > SHORTEST}
 
 
 def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:

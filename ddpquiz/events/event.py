@@ -38,7 +38,7 @@ Shape = Annotated[tuple[Count, ...], Range(0, 64)]
 
 
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
-ANYBODY = -1  # stands for the source of a receive from any rank until it is known
+ANY_SOURCE = -1  # stands for the source of a receive from any rank until it is known
 JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
@@ -120,7 +120,7 @@ def bus_factor(op: str, ranks: int) -> float:
 # Everything that a run reports, as dataclasses: the only thing that ranks, launcher and screens share.
 
 
-VERSION = 1
+VERSION = 2
 SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
 
 
@@ -137,7 +137,7 @@ class Began:
     """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own.
 
     `restarts` is how often failed ranks may be restarted. `module` is set if the script runs as `python -m module`.
-    `look` are the labels that its docstring names.
+    `highlighted` are the labels that its docstring names.
     """
 
     event: ClassVar[str] = "run"
@@ -152,7 +152,7 @@ class Began:
     version: Count = VERSION
     restarts: Count = 0
     module: Name = ""
-    look: Annotated[tuple[str, ...], Range(0, 10_000)] = ()
+    highlighted: Annotated[tuple[str, ...], Range(0, 10_000)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,20 +277,96 @@ class Result(OperationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Marked(RankEvent):
-    """The script reached a point that explains its communication.
-
-    `what` is `step` after an optimizer updated the weights, `no_sync` and `sync` where DDP stops and resumes
-    synchronising gradients, `ddp` after a model was wrapped, `same_order` where a DistributedSampler that shuffles
-    gives an order for the second time, `shard` and `shard_many` after a module of one or of several layers was sharded,
-    `drew ...` after a step that drew random numbers, `gradients ...` with a checksum of what a rank brings to the first
-    bucket of a backward, `read ...` where a line has read a tensor in each of many steps, `memory ...` at the end, with
-    the most bytes that the process and its tensors on GPUs held, and `finished` at the end of a script that did not
-    fail. `line` is 0 outside it.
-    """
+    """The script reached a point that explains its communication; `line` is 0 outside the script, here and below."""
 
     event: ClassVar[str] = "mark"
-    what: Name
+    what: ClassVar[str]  # in JSON
     line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep(Marked):
+    """An optimizer has updated the weights."""
+
+    what: ClassVar[str] = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPaused(Marked):
+    """DDP synchronises no gradients from now on: `no_sync` begins."""
+
+    what: ClassVar[str] = "no_sync"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResumed(Marked):
+    """DDP synchronises gradients again: `no_sync` ends."""
+
+    what: ClassVar[str] = "sync"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWrapped(Marked):
+    """The script has made a DDP model."""
+
+    what: ClassVar[str] = "ddp"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSharded(Marked):
+    """fully_shard or FSDP has sharded a module, of one layer or of several as a whole."""
+
+    what: ClassVar[str] = "shard"
+    several_layers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRepeated(Marked):
+    """A DistributedSampler that shuffles gives an order for the second time."""
+
+    what: ClassVar[str] = "same_order"
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDraw(Marked):
+    """One of the first steps drew random numbers; `checksum` is that of the generator afterwards."""
+
+    what: ClassVar[str] = "drew"
+    checksum: Name
+
+
+@dataclass(frozen=True, slots=True)
+class GradientChecksum(Marked):
+    """What a rank brings to the first bucket in one of its first backward passes."""
+
+    what: ClassVar[str] = "gradients"
+    checksum: Name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRead(Marked):
+    """The `line` of `file` has read a tensor with `call` (`item()`) in each of many steps."""
+
+    what: ClassVar[str] = "read"
+    file: File
+    call: Name
+    on_gpu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeak(Marked):
+    """The most bytes that the process of a rank, and its tensors on GPUs, have held until its end."""
+
+    what: ClassVar[str] = "memory"
+    process: Count
+    gpu: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFinished(Marked):
+    """The script has reached its end and did not fail."""
+
+    what: ClassVar[str] = "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +473,7 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `mend` what to do."""
+    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `advice` what to do."""
 
     event: ClassVar[str] = "end"
     time: Seconds
@@ -406,12 +482,16 @@ class End:
     claims: Count
     rank: Rank | None = None
     why: str = ""
-    mend: str = ""
+    advice: str = ""
 
 
+Mark = (
+    OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
+    | GradientChecksum | TensorRead | MemoryPeak | ScriptFinished
+)  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
-    | Marked | ReplicaSums | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
+    | Mark | ReplicaSums | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 
@@ -424,16 +504,18 @@ def when(event: Event) -> float:
 
 Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
 
-KINDS: dict[str, type[Any]] = {kind.event: kind for kind in get_args(Event)}
 _LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, default=asdict)
 _NOT_ASCII = re.compile("[^ -~]")
 _ANY = Range(0, 1 << 60)
+_OLD_MARK = re.compile(r"(memory) (\d{1,16}) (\d{1,16})|(read) (cpu|gpu) (\S+) (.+):(\d{1,8})|(drew|gradients) (.+)")
 
 
 def encode(event: Event) -> str:
     """Return `event` as one line of JSON, without the newline and without control characters."""
     data = {"event": event.event} | {name: getattr(event, name) for name in event.__match_args__}
+    if isinstance(event, Marked):
+        data["what"] = event.what
     if isinstance(event, Issued):
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
@@ -457,11 +539,13 @@ def decode(line: str | bytes) -> Event:
     except (ValueError, RecursionError):  # bytes that are not text, a number of thousands of digits, deep nesting
         raise ValueError("not valid JSON") from None
     name = data.pop("event", None) if isinstance(data, dict) else None
+    if name in ("run", "end", "mark"):
+        _bring_up_to_date(name, data)
+    if name == "mark":
+        name = f"mark {data.pop('what', None)}"
     form = _FORMS.get(name) if isinstance(name, str) else None
     if form is None:
         raise ValueError("not an event of a kind that ddpquiz knows")
-    if name == "run" and data.pop("here", None):  # version 0.1 could run a script on several machines
-        raise ValueError("it is of a run on several machines, which ddpquiz no longer reads")
     if name == "issued":
         before = {"before": data.pop("before")} if "before" in data else {}
         head = {key: data.pop(key) for key in ("time", "rank", "number") if key in data}
@@ -469,6 +553,30 @@ def decode(line: str | bytes) -> Event:
     event: Event = form.read(data)
     _check_consistent(event)
     return event
+
+
+def _bring_up_to_date(name: str, data: dict[str, Any]) -> None:
+    """Turn what version 1 wrote into what this version writes; a mark was one text, such as `memory 279101440 0`."""
+    match name, data:
+        case "run", {"here": here} if here:
+            raise ValueError("it is of a run on several machines, which ddpquiz no longer reads")
+        case "run", {"version": 1}:
+            data["version"] = VERSION
+            data["highlighted"] = data.pop("look", [])
+            data.pop("here", None)
+        case "end", {"mend": advice}:
+            del data["mend"]
+            data["advice"] = advice
+        case "mark", {"what": "shard_many"}:
+            data |= {"what": ModelSharded.what, "several_layers": True}
+        case "mark", {"what": str(text)} if old := _OLD_MARK.fullmatch(text):
+            match [part for part in old.groups() if part is not None]:
+                case ["memory" as what, process, gpu]:
+                    data |= {"what": what, "process": int(process), "gpu": int(gpu)}
+                case ["read" as what, device, call, file, line]:
+                    data |= {"what": what, "file": file, "line": int(line), "call": call, "on_gpu": device == "gpu"}
+                case [what, checksum]:
+                    data |= {"what": what, "checksum": checksum}
 
 
 def check_ranks(event: Event, began: Began) -> None:
@@ -585,6 +693,9 @@ def _tuple(check: Check, limits: Range, value: Any) -> tuple[Any, ...]:
     raise ValueError(f"must be a list of at most {limits.high:,}")
 
 
+KINDS: dict[str, type[Any]] = {  # by name; of marks, `mark` and what they mark
+    f"mark {kind.what}" if issubclass(kind, Marked) else kind.event: kind for kind in get_args(Event)
+}
 _FORMS = {name: _Form.of(kind) for name, kind in KINDS.items()}
 
 

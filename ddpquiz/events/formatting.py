@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ddpquiz.events.event import ANYBODY
+from ddpquiz.events.event import ANY_SOURCE
 from ddpquiz.plural import plural
 
 # How amounts, durations, ranks, shapes and places are written, here and on every screen.
@@ -45,7 +45,7 @@ def _three_digits(number: float) -> str:
 
 def list_ranks(ranks: Collection[int]) -> str:
     """Write ranks without the word: `2`, `0-3`, `0 and 1`, `0, 2 and 5-7`."""
-    if ANYBODY in ranks:
+    if ANY_SOURCE in ranks:
         return "any rank"
     runs: list[list[int]] = []
     for rank in sorted(ranks):

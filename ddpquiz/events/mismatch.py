@@ -9,7 +9,7 @@ from math import prod
 from typing import Literal
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANYBODY, POINT_TO_POINT, ROOTED, Hung, Operation
+from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, ROOTED, Hung, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 
 _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
@@ -188,13 +188,13 @@ def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) ->
     """Return that some members never call an operation: they have exited with status 0, or the run hangs."""
     positions = {each.rank: each for each in hung.ranks} if hung else {}
     awaited = collective.awaited
-    if not awaited or any(exits.get(rank) != 0 and rank not in positions and rank != ANYBODY for rank in awaited):
+    if not awaited or any(exits.get(rank) != 0 and rank not in positions and rank != ANY_SOURCE for rank in awaited):
         return None
-    if awaited == (ANYBODY,) and not (hung or exits):
+    if awaited == (ANY_SOURCE,) and not (hung or exits):
         return None
     sides = _sides({rank: collective.calls[rank].operation for rank in collective.arrived}, lambda _: "")
     for rank in awaited:
-        if rank == ANYBODY:
+        if rank == ANY_SOURCE:
             sides.append(Side((), "send", detail="that matches"))
         elif exits.get(rank) == 0:
             sides.append(Side((rank,), "", detail="finished"))
@@ -202,7 +202,7 @@ def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) ->
             position = positions[rank]
             detail = "" if position.waits_in else "not communicating"
             sides.append(Side((rank,), position.waits_in, position.file, position.line, detail))
-    sides.sort(key=lambda side: side.ranks or (ANYBODY,))
+    sides.sort(key=lambda side: side.ranks or (ANY_SOURCE,))
     return Mismatch("missing", collective.group, collective.members, collective.index, tuple(_joined(sides)))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankPosition
+from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankPosition
 from ddpquiz.events.formatting import (
     format_ranks,
     format_seconds,
@@ -373,7 +373,7 @@ def _current_operation(state: RunState, now: float, *, newest: bool) -> Operatio
 def _between(collective: Collective, of: int) -> list[str]:
     """Between which ranks an operation is, if not all `of` ranks take part."""
     if collective.op in POINT_TO_POINT:
-        source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
+        source, to = ("any rank" if rank == ANY_SOURCE else str(rank) for rank in collective.members)
         return [f"{source} → {to}"]
     if len(collective.members) == of:
         return []
@@ -430,7 +430,7 @@ def _pieces(
 
 
 def _named(ranks: Collection[int]) -> str:
-    return "any rank" if ANYBODY in ranks else format_ranks(ranks)
+    return "any rank" if ANY_SOURCE in ranks else format_ranks(ranks)
 
 
 def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
@@ -473,8 +473,8 @@ def _result(state: RunState) -> tuple[Piece, ...]:
             claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
     if end.ok:
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
-    mend = f"\n{end.mend}" if end.why and end.mend else ""
-    return (end.why, "bad"), (f"{mend}\nended after {end.time:.2f} s{claims}", "")
+    advice = f"\n{end.advice}" if end.why and end.advice else ""
+    return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s{claims}", "")
 
 
 def _failure(state: RunState, path: ShownPath) -> Failure | None:

@@ -189,9 +189,8 @@ class RunState:
     def _locate(self, event: events.Alive) -> None:
         self.places[event.rank] = event.file, event.line
 
-    def _mark(self, event: events.Marked) -> None:
-        if event.what == "finished":
-            self.finished.add(event.rank)
+    def _finish_script(self, event: events.ScriptFinished) -> None:
+        self.finished.add(event.rank)
 
     def _exit(self, event: events.Exited) -> None:
         self.exited[event.rank] = event
@@ -234,7 +233,7 @@ class RunState:
         events.Forming: _form,
         events.Claimed: _claim,
         events.Raised: _raise,
-        events.Marked: _mark,
+        events.ScriptFinished: _finish_script,
         events.Note: _add_note,
         events.Exited: _exit,
         events.Hung: _hang,

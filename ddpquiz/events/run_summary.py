@@ -1,4 +1,7 @@
-"""Rules of advice on what a training script forgot, each of which speaks only where it is certain."""
+"""What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches, and advice.
+
+Each rule of advice speaks only where it is certain, about something that the script forgot or that costs time.
+"""
 
 import math
 from collections import defaultdict
@@ -6,106 +9,45 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddpquiz.events.costs import Cost, DelayCosts, Place, Stretch
+from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Place
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.timeline import RankTime, Timeline
 from ddpquiz.plural import plural
 
-# Rules of advice on what a training script forgot, each of which speaks only where it is certain.
-
-STEPS = 2  # of an optimizer, after which gradients must have been synchronised
-DRAWS = 3  # steps that must draw equal random numbers on all ranks
-SUMS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # by which a script may do so itself
+_LINES = 10  # lines of the script that a summary lists
 
 
-def never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
-    """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
-    found = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None and rank.all_steps >= STEPS]
-    if not found or any(rank.passes for rank in timeline.gradients.values()):
-        return
-    at = {rank.wrapped_at for rank in found}
-    by_hand = (
-        cost for (_, line, op), cost in timeline.costs.lines.items()
-        if op.startswith(SUMS) and line not in at and cost.bytes > 8 * cost.calls
-    )  # fmt: skip
-    if not any(by_hand):
-        place = f"{format_place(script, found[0].wrapped_at)}: " if found[0].wrapped_at else ""
-        yield (
-            f"{place}the optimizer made {plural(found[0].all_steps, 'step')}, but DDP never all-reduced a gradient: "
-            "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
-        )
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """What an operator in a line of the script has cost: calls, bytes and seconds of all `ranks` together."""
+
+    file: str
+    line: int
+    op: str
+    ranks: int
+    calls: int
+    bytes: int
+    seconds: float
+    waiting: float
+    is_ddp: bool  # the buckets that DDP reduces beside the backward pass
 
 
-def same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
-    """A DistributedSampler gives the same order again, because nobody told it the epoch."""
-    worst = max(timeline.gradients.values(), key=lambda rank: rank.same_order, default=None)
-    if worst is not None and worst.same_order:
-        place = f"{format_place(script, worst.same_order_at)}: " if worst.same_order_at else ""
-        yield (
-            f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
-            "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
-        )
+@dataclass(frozen=True, slots=True)
+class GroupTraffic:
+    """Bytes that the members of a group have sent if the usual algorithms were used."""
+
+    group: str
+    members: tuple[int, ...]
+    bytes: int
 
 
-def sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
-    """A model of several layers is sharded by a single call, so all of its parameters are gathered at once."""
-    found = [rank for rank in timeline.gradients.values() if rank.sharded_at is not None]
-    if found and all(rank.sharded == 1 for rank in found) and any(rank.all_steps for rank in found):
-        place = f"{format_place(script, found[0].sharded_at)}: " if found[0].sharded_at else ""
-        yield (
-            f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
-            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or "
-            "give FSDP an auto_wrap_policy."
-        )
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """The most bytes that the process of a rank held, and its tensors on GPUs (0 without a GPU)."""
 
-
-def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
-    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
-    brought = [tuple(rank.brought) for rank in timeline.gradients.values()]
-    if len(brought) == world > 1 and len({*brought}) == 1 and len({*brought[0]}) >= DRAWS:
-        yield (
-            f"All {world} ranks computed the same gradients in each of the first {len(brought[0])} backward passes, so "
-            "they do the work of one: they read the same batches. Use a DistributedSampler, or let the seed that "
-            "chooses the data depend on the rank."
-        )
-
-
-def read_in_each_step(timeline: Timeline) -> Iterator[str]:
-    """A line of the training loop reads a tensor in each step: on a GPU the CPU waits there for the GPU."""
-    for text in sorted({rank.reads for rank in timeline.gradients.values() if rank.reads}):
-        _, device, how, place = [*text.split(" ", 3), "", "", ""][:4]
-        if device == "gpu":
-            yield (
-                f"{place}: {how} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
-                "and queues nothing for the next step meanwhile. Read such values once every few steps."
-            )
-        else:
-            yield (
-                f"{place}: {how} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the CPU "
-                "would wait there in each step until the GPU is done. There, read such values once every few steps."
-            )
-
-
-def equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
-    """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
-    if any(equal_gradients(timeline, world)):
-        return  # it has the same cause
-    ranks = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None]
-    draws = {tuple(rank.draws) for rank in ranks}
-    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= DRAWS:
-        yield (
-            f"All {world} ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, "
-            "noise, random batches. Once the model is built, call torch.manual_seed(seed + rank)."
-        )
-
-
-# The line of code that made the other ranks of a run wait the longest, if one stands out.
-
-SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost
-ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
-IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
-LEAST, ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
-OFTEN_LATE = 5  # times
+    rank: int
+    process: int
+    gpu: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,100 +79,6 @@ class CostliestLine:
         )
 
 
-def find_costliest_line(timeline: Timeline, now: float) -> CostliestLine | None:
-    """Return the line that cost the other ranks most; None if no line stands out, or the run failed."""
-    lifetimes = {rank: totals.lifetime for rank, totals in timeline.totals(now).items()}
-    costs = _by_line(timeline.delays)
-    if timeline.failed or not costs:
-        return None
-    line, by_rank = max(costs.items(), key=lambda item: sum(cost for cost, _ in item[1].values()))
-    whole = sum(cost for cost, _ in by_rank.values())
-    rank, (most, times) = max(by_rank.items(), key=lambda item: item[1][0])
-    (file, number), before = line
-    others = sum(lifetimes.values()) - lifetimes.get(rank, 0.0)
-    if most >= ONE_RANK * whole:
-        least = LEAST if times >= OFTEN_LATE else ONCE
-        if others and most >= max(least, SHARE_OF_LINE * others):
-            return CostliestLine(file, number, rank, most, most / others, before)
-    elif whole >= max(LEAST, IN_TURN * sum(lifetimes.values())):
-        return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
-    return None
-
-
-_Line = tuple[Place, str]  # and the call that follows, if the line was not seen
-
-
-def _by_line(delays: DelayCosts) -> dict[_Line, dict[int, tuple[float, int]]]:
-    """Return the seconds and times for which each rank made others wait at each line."""
-    found: defaultdict[_Line, dict[int, tuple[float, int]]] = defaultdict(dict)
-    ranks = {stretch.rank for stretch in delays.visited}
-    for stretch, cost in delays.seconds.items():
-        for line, share in _lines(delays, stretch, ranks).items():
-            before, times = found[line].get(stretch.rank, (0.0, 0))
-            found[line][stretch.rank] = before + cost * share, times + delays.times[stretch]
-    return found
-
-
-def _lines(delays: DelayCosts, stretch: Stretch, ranks: set[int]) -> dict[_Line, float]:
-    """Return the lines at which a rank spent longer in a stretch than the others did, with their shares."""
-    mine = delays.visited[stretch]
-    theirs = [delays.visited[other] for rank in ranks if (other := stretch._replace(rank=rank)) in delays.visited]
-    theirs = [each for each in theirs if each is not mine]
-    longer: dict[Place, float] = {}
-    for place, seconds in mine.lines.items():
-        usual = sum(each.lines.get(place, 0.0) / each.visits for each in theirs) / len(theirs) if theirs else 0.0
-        longer[place] = max(0.0, seconds / mine.visits - usual)
-    whole = sum(longer.values())
-    if not whole:
-        file, line, op = stretch.before
-        return {((file, line), op): 1.0}
-    return {(place, ""): seconds / whole for place, seconds in longer.items() if seconds}
-
-
-# What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches and advice.
-
-LINES = 10  # lines of the script that a summary lists
-SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
-BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
-OFTEN = 20  # calls of a rank that make a loop
-WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
-MOSTLY = 0.3  # of the ranks' time that small calls must cost
-MEETINGS = 10  # collectives from which on a rank can be called late
-
-
-@dataclass(frozen=True, slots=True)
-class LineCost:
-    """What an operator in a line of the script has cost: calls, bytes and seconds of all `ranks` together."""
-
-    file: str
-    line: int
-    op: str
-    ranks: int
-    calls: int
-    bytes: int
-    seconds: float
-    waiting: float
-    is_ddp: bool  # the buckets that DDP reduces beside the backward pass
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTraffic:
-    """Bytes that the members of a group have sent if the usual algorithms were used."""
-
-    group: str
-    members: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PeakMemory:
-    """The most bytes that the process of a rank held, and its tensors on GPUs (0 without a GPU)."""
-
-    rank: int
-    process: int
-    gpu: int
-
-
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """The cost of a whole run."""
@@ -240,7 +88,7 @@ class RunSummary:
     lines: tuple[LineCost, ...]  # the costliest first
     other_lines: int
     groups: tuple[GroupTraffic, ...]
-    memory: tuple[PeakMemory, ...]  # of the ranks that reached their end
+    memory: tuple[RankMemory, ...]  # of the ranks that reached their end
     mismatches: tuple[str, ...]
     advice: tuple[str, ...]
 
@@ -249,7 +97,7 @@ class RunSummary:
 
 
 def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
-    """Return what a run of a script has cost up to `now`."""
+    """What a run of a script has cost up to `now`."""
     lines = sorted(
         (
             LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
@@ -262,15 +110,13 @@ def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     memory = tuple(
-        PeakMemory(rank, *timeline.gradients[rank].memory)
-        for rank in timeline.ranks
-        if any(timeline.gradients[rank].memory)
+        RankMemory(rank, peak.process, peak.gpu) for rank in timeline.ranks if (peak := timeline.training[rank].memory)
     )
     return RunSummary(
         costliest=find_costliest_line(timeline, now),
         ranks=tuple(timeline.totals(now).values()),
-        lines=tuple(lines[:LINES]),
-        other_lines=len(lines[LINES:]),
+        lines=tuple(lines[:_LINES]),
+        other_lines=len(lines[_LINES:]),
         groups=groups,
         memory=memory,
         mismatches=tuple(map(str, timeline.mismatches)),
@@ -279,33 +125,127 @@ def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
 
 
 def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
-    """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run."""
+    """The advice of all rules for a run up to `now`, the costliest mistakes first; none for a failed run."""
     lifetime = sum(totals.lifetime for totals in timeline.totals(now).values())
     if timeline.failed or not lifetime:
         return []
     return [
-        *never_synchronised(timeline, script),
-        *same_order_each_epoch(timeline, script),
-        *sharded_as_a_whole(timeline, script),
-        *synchronised_inside_no_sync(timeline),
-        *synchronised_in_accumulation(timeline),
-        *equal_gradients(timeline, len(timeline.ranks)),
-        *equal_random_numbers(timeline, len(timeline.ranks)),
-        *one_rank_late(timeline, lifetime),
-        *many_small_reductions(timeline, lifetime),
-        *single_numbers(timeline, lifetime),
-        *small_all_reduces(timeline, lifetime),
-        *objects_in_a_loop(timeline, lifetime),
-        *barriers_in_a_loop(timeline, lifetime),
-        *read_in_each_step(timeline),
+        *_never_synchronised(timeline, script),
+        *_same_order_each_epoch(timeline, script),
+        *_sharded_as_a_whole(timeline, script),
+        *_synchronised_inside_no_sync(timeline),
+        *_synchronised_in_accumulation(timeline),
+        *_equal_gradients(timeline, len(timeline.ranks)),
+        *_equal_random_numbers(timeline, len(timeline.ranks)),
+        *_one_rank_late(timeline, lifetime),
+        *_many_small_reductions(timeline, lifetime),
+        *_single_numbers(timeline, lifetime),
+        *_small_all_reduces(timeline, lifetime),
+        *_objects_in_a_loop(timeline, lifetime),
+        *_barriers_in_a_loop(timeline, lifetime),
+        *_read_in_each_step(timeline),
     ]
 
 
-def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
+# The rules of advice
+
+_STEPS = 2  # of an optimizer, after which gradients must have been synchronised
+_EQUAL_STEPS = 3  # that must draw equal random numbers, or bring equal gradients, on all ranks
+_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronise by hand
+_SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
+_BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
+_OFTEN = 20  # calls of a rank that make a loop
+_WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
+_MOSTLY = 0.3  # of the ranks' time that small calls must cost
+_COLLECTIVES = 10  # from which on a rank can be called late
+
+
+def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
+    trained = [rank for rank in timeline.training.values() if rank.wrapped_at is not None and rank.all_steps >= _STEPS]
+    if not trained or any(rank.passes for rank in timeline.training.values()):
+        return
+    wrapped_at = {rank.wrapped_at for rank in trained}
+    by_hand = (
+        cost for (_, line, op), cost in timeline.costs.lines.items()
+        if op.startswith(_REDUCTIONS) and line not in wrapped_at and cost.bytes > 8 * cost.calls
+    )  # fmt: skip
+    if not any(by_hand):
+        first = trained[0]
+        place = f"{format_place(script, first.wrapped_at)}: " if first.wrapped_at else ""
+        yield (
+            f"{place}the optimizer made {plural(first.all_steps, 'step')}, but DDP never all-reduced a gradient: "
+            "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
+        )
+
+
+def _same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DistributedSampler gives the same order again, because nobody told it the epoch."""
+    worst = max(timeline.training.values(), key=lambda rank: rank.same_order, default=None)
+    if worst is not None and worst.same_order:
+        place = f"{format_place(script, worst.same_order_at)}: " if worst.same_order_at else ""
+        yield (
+            f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
+            "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
+        )
+
+
+def _sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
+    """A model of several layers is sharded by a single call, so all of its parameters are gathered at once."""
+    ranks = [rank for rank in timeline.training.values() if rank.sharded_at is not None]
+    if ranks and all(rank.sharded == 1 for rank in ranks) and any(rank.all_steps for rank in ranks):
+        place = f"{format_place(script, ranks[0].sharded_at)}: " if ranks[0].sharded_at else ""
+        yield (
+            f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
+            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or "
+            "give FSDP an auto_wrap_policy."
+        )
+
+
+def _equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
+    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
+    sums = [tuple(rank.gradient_sums) for rank in timeline.training.values()]
+    if len(sums) == world > 1 and len({*sums}) == 1 and len({*sums[0]}) >= _EQUAL_STEPS:
+        yield (
+            f"All {world} ranks computed the same gradients in each of the first {len(sums[0])} backward passes, so "
+            "they do the work of one: they read the same batches. Use a DistributedSampler, or let the seed that "
+            "chooses the data depend on the rank."
+        )
+
+
+def _read_in_each_step(timeline: Timeline) -> Iterator[str]:
+    """A line of the training loop reads a tensor in each step: on a GPU the CPU waits there for the GPU."""
+    reads = [rank.read for rank in timeline.training.values() if rank.read]
+    for on_gpu, call, place in sorted({(read.on_gpu, read.call, format_place(read.file, read.line)) for read in reads}):
+        if on_gpu:
+            yield (
+                f"{place}: {call} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
+                "and queues nothing for the next step meanwhile. Read such values once every few steps."
+            )
+        else:
+            yield (
+                f"{place}: {call} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the "
+                "CPU would wait there in each step until the GPU is done. There, read such values once every few steps."
+            )
+
+
+def _equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
+    """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
+    if any(_equal_gradients(timeline, world)):
+        return  # it has the same cause
+    ranks = [rank for rank in timeline.training.values() if rank.wrapped_at is not None]
+    draws = {tuple(rank.draws) for rank in ranks}
+    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= _EQUAL_STEPS:
+        yield (
+            f"All {world} ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, "
+            "noise, random batches. Once the model is built, call torch.manual_seed(seed + rank)."
+        )
+
+
+def _synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
     """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
-    found = [rank for rank in timeline.gradients.values() if rank.inside]
-    if found:
-        worst = max(found, key=lambda rank: rank.inside)
+    worst = max(timeline.training.values(), key=lambda rank: rank.inside, default=None)
+    if worst is not None and worst.inside:
         yield (
             f"{format_place(*worst.inside_place)}: "
             f"{plural(worst.inside, 'backward pass', 'backward passes')} inside no_sync() all-reduced gradients "
@@ -313,11 +253,11 @@ def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
         )
 
 
-def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
+def _synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
     """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
-    found = [rank for rank in timeline.gradients.values() if rank.steps > 1 and rank.early >= rank.steps]
-    if found:
-        worst = max(found, key=lambda rank: rank.early)
+    ranks = [rank for rank in timeline.training.values() if rank.steps > 1 and rank.early >= rank.steps]
+    if ranks:
+        worst = max(ranks, key=lambda rank: rank.early)
         passes = (worst.early + worst.steps) / worst.steps
         yield (
             f"{format_place(*worst.early_place)}: gradients were all-reduced in {passes:.3g} backward passes per "
@@ -327,27 +267,27 @@ def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
         )
 
 
-def one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """A rank arrives last most of the time, while the others wait: for a GPU, where no line can be charged with it."""
     if timeline.delays.is_on:
         return
-    ranks, met = len(timeline.ranks), timeline.costs.met
+    ranks, collectives = len(timeline.ranks), timeline.costs.collectives
     for rank, late in sorted(timeline.costs.late.items()):
         usual = max(0.5, 1.5 / ranks)
-        if met >= MEETINGS and late.count >= usual * met and late.lost > WORTH * lifetime:
+        if collectives >= _COLLECTIVES and late.count >= usual * collectives and late.lost > _WORTH * lifetime:
             yield (
-                f"Rank {rank} arrived last at {late.count:,} of {met:,} collectives, and the other ranks waited for it "
-                f"for {_share(late.lost, lifetime)}. Find out what else it does, or give it less work: the slowest "
-                f"rank sets the pace."
+                f"Rank {rank} arrived last at {late.count:,} of {collectives:,} collectives, and the other ranks "
+                f"waited for it for {_share(late.lost, lifetime)}. Find out what else it does, or give it less work: "
+                f"the slowest rank sets the pace."
             )
 
 
-def many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """All-reduces of small tensors one after the other could be one all-reduce of a flat tensor."""
     for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
         mean, rounds = cost.bytes / cost.calls, cost.rounds // len(cost.ranks)
-        if cost.in_a_row > cost.calls / 2 and mean <= SMALL:
-            joined = max(rounds, math.ceil(cost.bytes / len(cost.ranks) / BUCKET))
+        if cost.in_a_row > cost.calls / 2 and mean <= _SMALL:
+            joined = max(rounds, math.ceil(cost.bytes / len(cost.ranks) / _BUCKET))
             saved = cost.seconds * (1 - joined / calls)
             yield (
                 f"{place}: each rank made {plural(calls, 'all_reduce')} one after the other, of {format_bytes(mean)} "
@@ -356,7 +296,7 @@ def many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]:
             )
 
 
-def single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """A single number is all-reduced in every step, often only to be printed."""
     for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
         if cost.bytes <= 8 * cost.calls and cost.in_a_row <= cost.calls / 2:
@@ -367,12 +307,12 @@ def single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
             )
 
 
-def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """Most of the time goes into all-reduces of a small tensor, and not into waiting for a slower rank."""
     for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
         mean = cost.bytes / cost.calls
-        busy = cost.seconds - cost.waiting > MOSTLY * lifetime
-        if 8 < mean <= SMALL and cost.in_a_row <= cost.calls / 2 and busy:
+        busy = cost.seconds - cost.waiting > _MOSTLY * lifetime
+        if 8 < mean <= _SMALL and cost.in_a_row <= cost.calls / 2 and busy:
             yield (
                 f"{place}: each rank all-reduced {format_bytes(mean)} {plural(calls, 'time')}, which cost "
                 f"{_share(cost.seconds, lifetime)}. Calls this small cost their latency, whatever they send: "
@@ -380,7 +320,7 @@ def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
             )
 
 
-def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """Object collectives pickle, and send sizes before bytes; torch 2.15 gathers them with another operator."""
     for op in ("all_gather", "all_gather_into_tensor", "broadcast", "gather", "scatter"):
         for place, cost, calls in _loops(timeline, lifetime, op):
@@ -391,7 +331,7 @@ def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
                 )
 
 
-def barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def _barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """A barrier in every step makes all ranks wait for the slowest, although collectives synchronise ranks anyway."""
     for place, cost, calls in _loops(timeline, lifetime, "barrier"):
         yield (
@@ -404,9 +344,66 @@ def _loops(timeline: Timeline, lifetime: float, op: str) -> Iterator[tuple[str, 
     """Yield the lines where ranks call an operator often and at a price: place, cost, and calls of each rank."""
     for (file, line, operator), cost in timeline.costs.lines.items():
         calls = cost.calls // len(cost.ranks)
-        if operator == op and calls >= OFTEN and cost.seconds > WORTH * lifetime and not cost.is_ddp:
+        if operator == op and calls >= _OFTEN and cost.seconds > _WORTH * lifetime and not cost.is_ddp:
             yield format_place(file, line), cost, calls
 
 
 def _share(seconds: float, lifetime: float) -> str:
     return f"{format_seconds(seconds)} in all, {seconds / lifetime:.0%} of the ranks' time"
+
+
+# The costliest line
+
+_SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost
+_ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
+_IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
+_LEAST, _ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
+_OFTEN_LATE = 5  # times
+_Line = tuple[Place, str]  # and the call that follows, if the line was not seen
+
+
+def find_costliest_line(timeline: Timeline, now: float) -> CostliestLine | None:
+    """The line that cost the other ranks most; None if no line stands out, or the run failed."""
+    lifetimes = {rank: totals.lifetime for rank, totals in timeline.totals(now).items()}
+    costs = _by_line(timeline.delays)
+    if timeline.failed or not costs:
+        return None
+    line, by_rank = max(costs.items(), key=lambda item: sum(cost for cost, _ in item[1].values()))
+    whole = sum(cost for cost, _ in by_rank.values())
+    rank, (most, times) = max(by_rank.items(), key=lambda item: item[1][0])
+    (file, number), before = line
+    others = sum(lifetimes.values()) - lifetimes.get(rank, 0.0)
+    if most >= _ONE_RANK * whole:
+        least = _LEAST if times >= _OFTEN_LATE else _ONCE
+        if others and most >= max(least, _SHARE_OF_LINE * others):
+            return CostliestLine(file, number, rank, most, most / others, before)
+    elif whole >= max(_LEAST, _IN_TURN * sum(lifetimes.values())):
+        return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
+    return None
+
+
+def _by_line(delays: DelayCosts) -> dict[_Line, dict[int, tuple[float, int]]]:
+    """The seconds and times for which each rank made others wait at each line."""
+    by_line: defaultdict[_Line, dict[int, tuple[float, int]]] = defaultdict(dict)
+    ranks = {span.rank for span in delays.visited}
+    for span, cost in delays.seconds.items():
+        for line, share in _lines(delays, span, ranks).items():
+            seconds, times = by_line[line].get(span.rank, (0.0, 0))
+            by_line[line][span.rank] = seconds + cost * share, times + delays.times[span]
+    return by_line
+
+
+def _lines(delays: DelayCosts, span: ComputeSpan, ranks: set[int]) -> dict[_Line, float]:
+    """The lines at which a rank spent longer in a span than the others did, with their shares."""
+    mine = delays.visited[span]
+    same_spans = [span._replace(rank=rank) for rank in ranks if rank != span.rank]
+    others = [delays.visited[same] for same in same_spans if same in delays.visited]
+    longer: dict[Place, float] = {}
+    for place, seconds in mine.lines.items():
+        usual = sum(times.lines.get(place, 0.0) / times.visits for times in others) / len(others) if others else 0.0
+        longer[place] = max(0.0, seconds / mine.visits - usual)
+    whole = sum(longer.values())
+    if not whole:
+        file, line, op = span.before
+        return {((file, line), op): 1.0}
+    return {(place, ""): seconds / whole for place, seconds in longer.items() if seconds}

@@ -74,7 +74,7 @@ def _decoded(file: IO[bytes], path: Path) -> Iterator[Event]:
         except ValueError as wrong:
             raise UserError(f"{path}:{number}: invalid event: {wrong}.") from None
         if began.version != VERSION:
-            raise UserError(f"{path} holds events of version {began.version}; ddpquiz reads only version {VERSION}.")
+            raise UserError(f"{path} holds events of version {began.version}; ddpquiz reads versions up to {VERSION}.")
         over = isinstance(event, End)
         yield event
 

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from ddpquiz.events.event import ANYBODY, Event, Issued, Operation, when
+from ddpquiz.events.event import ANY_SOURCE, Event, Issued, Operation, when
 from ddpquiz.events.formatting import format_place
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.timeline import Timeline
@@ -47,13 +47,13 @@ def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tup
 
 def _towards(call: Operation) -> str:
     """Return to or from which rank a message or a rooted collective goes, such as ` to rank 3`."""
-    if call.peer is None or call.peer == ANYBODY:
+    if call.peer is None or call.peer == ANY_SOURCE:
         return ""
     outwards = call.op == "send" or call.op.startswith(("reduce", "gather"))
     return f" {'to' if outwards else 'from'} rank {call.peer}"
 
 
-class Tape:
+class EventCursor:
     """A run that can be wound to any event; some states are saved, so that going back is fast."""
 
     def __init__(self, events: Sequence[Event]) -> None:
@@ -62,7 +62,7 @@ class Tape:
         self._apart = max(1000, len(events) // PLACES)
         self._saved = {0: RunState()}
 
-    def wind(self, to: int) -> RunState:
+    def seek(self, to: int) -> RunState:
         """Return the state after the first `to` events."""
         if to < self._at:
             self._at = max(place for place in self._saved if place <= to)

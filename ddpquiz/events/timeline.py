@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Block, Call, CallOrder, Collective, Matching, Unfinished, is_known
-from ddpquiz.events.costs import Costs, DelayCosts, RankGradients
+from ddpquiz.events.costs import Costs, DelayCosts, RankTraining
 from ddpquiz.events.event import FORM, JOIN, Operation
 from ddpquiz.events.mismatch import Mismatch, Mismatches
 
@@ -245,7 +245,7 @@ class Timeline:
         self.costs = Costs()
         self.delays = DelayCosts()  # of a run on the CPU: on a GPU, ranks wait without blocking the script
         self.order = CallOrder()
-        self.gradients: defaultdict[int, RankGradients] = defaultdict(RankGradients)
+        self.training: defaultdict[int, RankTraining] = defaultdict(RankTraining)
         self._limit = limit
         self._on_gpu, self._world = False, 0
         self._matching = Matching()
@@ -332,8 +332,8 @@ class Timeline:
     def _locate(self, event: events.Alive) -> None:
         self.delays.sample(event.rank, event.time, (event.file, event.line))
 
-    def _mark(self, event: events.Marked) -> None:
-        self.gradients[event.rank].mark(event.what, event.line)
+    def _mark(self, event: events.Mark) -> None:
+        self.training[event.rank].mark(event)
 
     def _leave(self, event: events.Raised | events.Exited) -> None:
         self._track(event.rank, event.time).leave(event.time)
@@ -382,13 +382,13 @@ class Timeline:
         self._track(event.rank, event.time).enter(collective, call)
         self.costs.count_call(event.rank, operation)
         if operation.bucket is not None:
-            self.gradients[event.rank].reduce(event, operation.bucket)
+            self.training[event.rank].reduce(event, operation.bucket)
         self._mismatches.compare(collective, event.rank)
         if not operation.in_background:
             self.delays.block(event.rank, event.time, collective, operation.place)
         if collective.complete:
             self.delays.complete(collective)
-            self.costs.count_meeting(collective)
+            self.costs.count_collective(collective)
             self._settle(collective)
 
     def _wait(self, event: events.Waiting) -> None:
@@ -454,7 +454,7 @@ class Timeline:
         events.Ended: _end_call,
         events.Waiting: _wait,
         events.Waited: _end_wait,
-        events.Marked: _mark,
+        **dict.fromkeys(get_args(events.Mark), _mark),
         events.Alive: _locate,
         events.Joining: _join,
         events.Forming: _form,

@@ -111,7 +111,10 @@ def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
             verdict = "holds" if held else "is broken"
             yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
         case events.Marked(rank=rank, time=time):
-            yield _instant(event.what, rank, time, {"line": event.line})
+            details: Trace = {
+                name: getattr(event, name) for name in event.__match_args__ if name not in ("time", "rank")
+            }
+            yield _instant(event.what, rank, time, details)
         case events.Note(rank=rank, time=time, text=text):
             yield _instant(text, rank, time, {})
         case events.Raised(rank=rank, time=time):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
-    ANYBODY,
+    ANY_SOURCE,
     POINT_TO_POINT,
     ROOTED,
     VERSION,
@@ -163,7 +163,7 @@ class RankRecord:
         """Append an event; ValueError if it does not fit there."""
         if isinstance(event, Began):
             if event.version != VERSION:
-                raise ValueError(f"its version is {event.version}, and ddpquiz reads only version {VERSION}")
+                raise ValueError(f"its version is {event.version}, and ddpquiz reads versions up to {VERSION}")
             self.began.append(event)
             return
         if not self.began:
@@ -246,7 +246,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 Generation = tuple[
     int, int
 ]  # how often the ranks were restarted, and how often they have formed the default group since
-Channel = tuple[str, Ranks, int, int]  # group, its members; source and destination, ANYBODY for collectives
+Channel = tuple[str, Ranks, int, int]  # group, its members; source and destination, ANY_SOURCE for collectives
 Place = tuple[
     Generation, Channel, int
 ]  # an operation is the n-th in its channel; its other members have the same place
@@ -313,7 +313,7 @@ def _first_generation(record: RankRecord) -> Generation:
 def _channel(rank: int, operation: Operation, source: int | None = None) -> Channel | None:
     """Return the channel of an operation; None for a receive from any rank whose source is not known yet."""
     if operation.op not in POINT_TO_POINT:
-        return operation.group, operation.members, ANYBODY, ANYBODY
+        return operation.group, operation.members, ANY_SOURCE, ANY_SOURCE
     peer = operation.peer if source is None else source
     if peer is None:
         return None
@@ -322,7 +322,7 @@ def _channel(rank: int, operation: Operation, source: int | None = None) -> Chan
 
 def _channel_of(dropped: Dropped) -> Channel:
     if not dropped.op or dropped.peer is None:
-        return dropped.group, dropped.members, ANYBODY, ANYBODY
+        return dropped.group, dropped.members, ANY_SOURCE, ANY_SOURCE
     ends = (dropped.rank, dropped.peer) if dropped.op == "send" else (dropped.peer, dropped.rank)
     return dropped.group, dropped.members, *ends
 

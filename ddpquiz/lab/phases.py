@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpquiz.events import event as events
-from ddpquiz.events.event import ANYBODY, POINT_TO_POINT, Operation
+from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, Operation
 
 # The longest chain of dependent messages among ranks: how many rounds an algorithm needs, whatever the network.
 
@@ -56,11 +56,11 @@ class _Clocks:
     def _send(self, rank: int, operation: Operation) -> None:
         at = 1 + max(self.sent[rank], self.known[rank])
         self.sent[rank] = at
-        self._messages[rank, operation.peer if operation.peer is not None else ANYBODY].append(at)
+        self._messages[rank, operation.peer if operation.peer is not None else ANY_SOURCE].append(at)
 
     def _receive(self, rank: int, operation: Operation, source: int | None) -> None:
         sender = source if source is not None else operation.peer
-        waiting = self._messages.get((sender if sender is not None else ANYBODY, rank))
+        waiting = self._messages.get((sender if sender is not None else ANY_SOURCE, rank))
         at = max(waiting.popleft() if waiting else 1, self.received[rank] + 1)
         self.received[rank] = at
         self.known[rank] = max(self.known[rank], at)

@@ -296,7 +296,7 @@ class LabScreen(KeyScreen):
         if isinstance(began, Began):  # the learner's file is the one to look at, not the check
             device, _, _ = began.reason.partition(" · ")  # the check chose it
             script = str(self.file.absolute())
-            began = replace(began, script=script, title=self.lab.title, look=(), reason=device)
+            began = replace(began, script=script, title=self.lab.title, highlighted=(), reason=device)
         replay([began, *rest], console(), stay=True, at_end=not verdict.passed)
 
     def _outside(self, run: Callable[[], None]) -> None:

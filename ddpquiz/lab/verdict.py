@@ -244,7 +244,7 @@ def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
         line = named[0]
     return _verdict(
         "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
-        sentence=sentence, advice=end.mend if end else "", waits=waits,
+        sentence=sentence, advice=end.advice if end else "", waits=waits,
     )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:
     path = str(file.absolute())
     end, places = finished.seen.end, finished.seen.places
     rank, line = next(((rank, line) for rank, (name, line) in sorted(places.items()) if name == path), (None, 0))
-    advice = end.mend if end else ""
+    advice = end.advice if end else ""
     return _verdict("no end", finished, rank=rank, line=line, sentence=finished.stopped, advice=advice)
 
 

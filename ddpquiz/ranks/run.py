@@ -191,7 +191,7 @@ class Run:
         self.began = Began(
             str(request.script), tuple(request.args), self.ranks, chosen.kind, chosen.backend,
             " · ".join([chosen.reason, *([f"up to {plural(restarts, 'restart')}"] if restarts else [])]),
-            read.claims, read.title, restarts=restarts, module=request.module, look=read.look,
+            read.claims, read.title, restarts=restarts, module=request.module, highlighted=read.highlighted,
         )  # fmt: skip
         self.seen = RunState()
         self.over = False

@@ -56,7 +56,7 @@ READ_AT_IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as read; `title` is the first line of its docstring, `look` the labels in backticks there.
+    """A script as read; `title` is the first line of its docstring, `highlighted` the labels in backticks there.
 
     `pack` is the pack to which it belongs, if there is one, as the learner allowed it.
     """
@@ -66,7 +66,7 @@ class Script:
     title: str
     claims: tuple[ClaimText, ...]
     notes: tuple[str, ...] = ()
-    look: tuple[str, ...] = ()
+    highlighted: tuple[str, ...] = ()
     pack: AllowedPack | None = None
 
 
@@ -95,8 +95,8 @@ def read(path: Path) -> Script:
         reason = wrong.strerror if isinstance(wrong, OSError) else wrong
         raise UserError(f"{path} cannot be read: {reason}.") from None
     about = ast.get_docstring(tree) or ""
-    look = tuple(" ".join(named.split()) for named in re.findall(r"`([^`]+)`", about))
-    return Script(path, source, about.partition("\n")[0], find_claims(tree), tuple(_too_late(tree)), look, pack)
+    highlighted = tuple(" ".join(named.split()) for named in re.findall(r"`([^`]+)`", about))
+    return Script(path, source, about.partition("\n")[0], find_claims(tree), tuple(_too_late(tree)), highlighted, pack)
 
 
 def of_module(name: str) -> Path:

@@ -8,7 +8,18 @@ from faulty_jobs import KINDS, make_job
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.diagnosis import diagnose
-from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Marked, Operation, Raised, RankPosition, Waiting
+from ddpquiz.events.event import (
+    Began,
+    Ended,
+    Exited,
+    Issued,
+    Joining,
+    Operation,
+    Raised,
+    RankPosition,
+    ScriptFinished,
+    Waiting,
+)
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -78,7 +89,7 @@ def test_a_rank_that_raised_while_it_waited_for_an_operation_in_the_background_w
             state_of(
                 [last, last], [last], ranks=2,
                 more=[
-                    *([Waiting(0.01, 0, 2)] if asynchronous else []), Marked(0.01, 1, "finished", 0),
+                    *([Waiting(0.01, 0, 2)] if asynchronous else []), ScriptFinished(0.01, 1, 0),
                     Raised(0.02, 0, "RuntimeError", "gloo: Connection closed by peer", ""), Exited(0.03, 1, 0, ""),
                     Exited(0.04, 0, 1, ""),
                 ],

@@ -129,9 +129,9 @@ FAULTS = {
 def test_what_one_rank_does_wrong_is_said_with_its_line_and_what_to_do(run, fault):
     *_, end = events = run(f"dist.all_reduce(x)\nif rank == 1:\n    {fault}\ndist.all_reduce(x)\n")
     assert (end.ok, end.rank) == (False, 1)
-    assert (end.why, end.mend) == FAULTS[fault]
+    assert (end.why, end.advice) == FAULTS[fault]
     for text in shown(events):
-        assert f"{end.why}\n{end.mend}".strip() in "\n".join(line.rstrip() for line in text.splitlines())
+        assert f"{end.why}\n{end.advice}".strip() in "\n".join(line.rstrip() for line in text.splitlines())
 
 
 GPU_USES = [
@@ -147,14 +147,14 @@ GPU_USES = [
 def test_a_script_that_needs_a_gpu_gets_the_line_that_assumes_one(run, use):
     *_, end = run(use, ranks=1)
     assert end.why == "Rank 0 needs a GPU at train.py:6, but this run has none for it: as --device cpu asks."
-    assert end.mend == (
+    assert end.advice == (
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").'
     )
 
 
 def test_a_list_that_is_too_short_says_nothing_of_gpus(run):
     *_, end = run("[1, 2][rank + 2]", ranks=1)
-    assert (end.why, end.mend) == ("Rank 0 raised IndexError at train.py:6: list index out of range", "")
+    assert (end.why, end.advice) == ("Rank 0 raised IndexError at train.py:6: list index out of range", "")
 
 
 def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):
@@ -162,7 +162,7 @@ def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):
     assert end.why.removesuffix(f" Rank {1 - end.rank} raised the same error.") == (
         f"Rank {end.rank} uses torch.distributed at train.py:2, but no process group exists there."
     )
-    assert end.mend.startswith("Call dist.init_process_group() before that line")
+    assert end.advice.startswith("Call dist.init_process_group() before that line")
 
 
 FORGOTTEN = "The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks."
@@ -194,7 +194,7 @@ MISFITS = {
 @pytest.mark.parametrize("body", MISFITS)
 def test_ranks_that_issue_different_collectives_are_named_with_operations_and_lines(run, body):
     *_, end = run(f"{body}\ntime.sleep(0.2)", timeout=1.0)
-    assert (end.ok, end.why, end.mend) == (False, MISFITS[body], ALIKE)
+    assert (end.ok, end.why, end.advice) == (False, MISFITS[body], ALIKE)
 
 
 def test_a_misfit_that_went_unnoticed_is_noted(run):
@@ -216,7 +216,7 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
     assert end.why == (
         f"Nothing moved for {hung.seconds:g} s: ranks 0 and 2 wait in all_reduce for rank 1, which is at train.py:9."
     )
-    assert end.mend == RANK_1_STOPPED
+    assert end.advice == RANK_1_STOPPED
     for text in shown(events):
         assert "train.py:10 <module> > " in text
         assert "train.py:7 step" in text
@@ -237,7 +237,7 @@ def test_a_group_that_times_out_before_we_do_names_the_missing_rank(run, monkeyp
     assert end.why == (
         "The process group timed out after 1 s: rank 0 waits in all_reduce for rank 1, which is at train.py:6."
     )
-    assert (end.rank, end.mend) == (1, RANK_1_STOPPED)
+    assert (end.rank, end.advice) == (1, RANK_1_STOPPED)
 
 
 def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monkeypatch):
@@ -251,14 +251,14 @@ def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monk
 def test_a_send_without_a_receive_is_explained(run):
     *_, end = run("dist.send(x, 1 - rank)\ndist.recv(x, 1 - rank)", timeout=1.0)
     assert end.why.endswith(" s: ranks 0 and 1 wait in send at train.py:6.")
-    assert end.mend == ("All of them send, and none receives: let one side receive first, or send with isend.")
+    assert end.advice == ("All of them send, and none receives: let one side receive first, or send with isend.")
 
 
 def test_arguments_that_the_script_refuses_are_repeated(run):
     body = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
     *_, end = run(body, ranks=1)
     assert end.why == "The script rejects its arguments: the following arguments are required: --lr."
-    assert end.mend == "Arguments after -- go to the script; `-- --help` lists those that it has."
+    assert end.advice == "Arguments after -- go to the script; `-- --help` lists those that it has."
 
 
 NCCL = HEAD.replace('"gloo"', '"nccl"')
@@ -353,4 +353,4 @@ def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
         "No gradient in the step before for 1.weight, 1.bias, 2.weight, 2.bias, 3.weight and 1 more, so DDP raised at "
         f"train.py:10 on rank {rank}."
     )
-    assert "find_unused_parameters=True" in ended.mend
+    assert "find_unused_parameters=True" in ended.advice

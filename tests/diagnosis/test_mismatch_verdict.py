@@ -8,7 +8,7 @@ from test_diagnosis import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import diagnose, diagnose_record
 from ddpquiz.diagnosis.verdict import MORE_CALLS, UNEVEN, call_at
-from ddpquiz.events.event import Ended, Exited, Marked, Raised, RankPosition, Waiting
+from ddpquiz.events.event import Ended, Exited, Raised, RankPosition, ScriptFinished, Waiting
 from ddpquiz.events.run_state import RunState
 
 A = call(10)
@@ -64,7 +64,7 @@ def test_a_line_whose_shapes_always_differ_says_nothing_about_ranks_without_a_re
 
 def test_a_rank_whose_script_has_ended_has_left_although_its_process_still_exits():
     lost = [Raised(1.0, 0, "RuntimeError", "Connection closed by peer", ""), Exited(2.0, 1, -9, stopped=True)]
-    state = state_of([A, A], [A], [A, A], more=[Marked(0.5, 1, "finished", 0), *lost])
+    state = state_of([A, A], [A], [A, A], more=[ScriptFinished(0.5, 1, 0), *lost])
     found = diagnose(state, positions=[RankPosition(1, "", "leaving.py", 5, "stack")])
     assert (found.fault, found.culprits) == ("left", (1,))
 

@@ -4,7 +4,7 @@ from rank_events import Rank, began
 
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.diagnosis.verdict import NEXT
-from ddpquiz.events.event import Alive, Marked
+from ddpquiz.events.event import Alive, ScriptFinished
 from ddpquiz.events.run_state import RunState
 
 
@@ -26,7 +26,7 @@ def test_ranks_that_have_not_communicated_yet_are_shown_where_they_are():
 
 
 def test_ranks_that_have_finished_without_communication_are_not_waited_for():
-    found = verdict_on(*(Marked(2.0, rank, "finished", 0) for rank in range(3)))
+    found = verdict_on(*(ScriptFinished(2.0, rank, 0) for rank in range(3)))
     assert (found.sentence, found.standpoints, found.next) == (
         "The ranks recorded no communication.", (), NEXT["none"],
     )  # fmt: skip

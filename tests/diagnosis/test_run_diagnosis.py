@@ -121,6 +121,6 @@ def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
         if run.seen.notes:
             run.stop("You stopped the run.")
     assert run.seen.end.why == "You stopped the run."
-    standing, _, advice = run.seen.end.mend.partition("\n")
+    standing, _, advice = run.seen.end.advice.partition("\n")
     assert standing == "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it is still running at train.py:7."
     assert advice == NEXT["late"]

@@ -7,7 +7,7 @@ import pytest
 from rank_events import Rank, began
 from real_run import end, run
 
-from ddpquiz.events.event import Alive, End, Forming, Joining, Marked
+from ddpquiz.events.event import Alive, End, Forming, Joining, OptimizerStep
 from ddpquiz.events.run_summary import find_costliest_line
 from ddpquiz.events.timeline import Timeline
 
@@ -157,7 +157,7 @@ def test_while_gradients_are_reduced_beside_a_backward_pass_the_slow_one_is_char
         done = max(job.clocks) + LAST
         for made, (number, at) in zip(job.ranks, issued, strict=True):
             made.waiting(at, number).end(done, number).wait(at, done, number)
-            made.events.append(Marked(done, made.rank, "step", 7))
+            made.events.append(OptimizerStep(done, made.rank, 7))
         job.clocks = [done, done]
     found = job.costliest()
     assert (found.line, found.rank) == (5, 1)

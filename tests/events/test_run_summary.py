@@ -10,7 +10,7 @@ import pytest
 from rank_events import Rank, began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
-from ddpquiz.events.event import End, Exited, Marked
+from ddpquiz.events.event import End, Exited, MemoryPeak, OptimizerStep, SyncPaused, SyncResumed
 from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import advice, summarize
 from ddpquiz.events.timeline import Timeline
@@ -40,9 +40,9 @@ class Program:
         self.clocks = [clock + 0.1 for clock in self.clocks]
         return self
 
-    def mark(self, what):
+    def mark(self, kind, *details):
         for rank, clock in zip(self.ranks, self.clocks, strict=True):
-            rank.events.append(Marked(clock, rank.rank, what, 99))
+            rank.events.append(kind(clock, rank.rank, 99, *details))
         return self
 
     def compute(self, seconds):
@@ -97,10 +97,10 @@ SILENT = {
         60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
     ),
     "a step has one synchronised pass": lambda: repeat(
-        6, lambda program, _: program.bucket(8).bucket(8, 1).mark("step")
+        6, lambda program, _: program.bucket(8).bucket(8, 1).mark(OptimizerStep)
     ),
     "passes inside no_sync are not synchronised": lambda: repeat(
-        6, lambda program, _: program.mark("no_sync").compute(0.1).mark("sync").bucket(8).mark("step")
+        6, lambda program, _: program.mark(SyncPaused).compute(0.1).mark(SyncResumed).bucket(8).mark(OptimizerStep)
     ),
     "both come last in turn": lambda: repeat(
         20, lambda program, at: program.call("all_reduce", 5, 0.01, (0.5 * (at % 2), 0.5 * (1 - at % 2)), bytes=100_000)
@@ -125,7 +125,7 @@ def test_no_rule_speaks_when(case):
 
 
 def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
-    program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark("step"))
+    program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark(OptimizerStep))
     assert only(program) == (
         "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
         "step reduced 9 MiB of gradients on each rank for nothing. Put all but the last forward and backward pass of a "
@@ -134,7 +134,7 @@ def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
 
 
 def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
-    program = Program().mark("no_sync").bucket(8).bucket(8, 1).mark("sync").mark("step")
+    program = Program().mark(SyncPaused).bucket(8).bucket(8, 1).mark(SyncResumed).mark(OptimizerStep)
     assert only(program) == (
         "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
         "forward pass whether to synchronise: put it inside no_sync() too."
@@ -391,7 +391,7 @@ def test_a_rank_that_was_killed_reports_no_peak(watch):
 
 
 def test_ranks_with_the_same_peaks_share_a_row():
-    program = Program().mark(f"memory {200 << 20} 0")
-    program.ranks[1].events.append(Marked(0.5, 1, f"memory {300 << 20} {7 << 30}", 0))
+    program = Program().mark(MemoryPeak, 200 << 20, 0)
+    program.ranks[1].events.append(MemoryPeak(0.5, 1, 0, 300 << 20, 7 << 30))
     assert memory_cells(program.summed()) == (("rank 0", "200 MiB", "-"), ("rank 1", "300 MiB", "7 GiB"))
-    assert memory_cells(Program().mark(f"memory {200 << 20} 0").summed()) == (("ranks 0 and 1", "200 MiB", "-"),)
+    assert memory_cells(Program().mark(MemoryPeak, 200 << 20, 0).summed()) == (("ranks 0 and 1", "200 MiB", "-"),)

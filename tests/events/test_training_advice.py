@@ -6,8 +6,8 @@ from real_run import end, run
 from test_run_summary import only, repeat
 
 from ddpquiz.diagnosis.verdict import UNEVEN
-from ddpquiz.events.event import Marked
-from ddpquiz.events.run_summary import advice, read_in_each_step
+from ddpquiz.events.event import Started, TensorRead
+from ddpquiz.events.run_summary import advice
 from ddpquiz.events.timeline import Timeline
 
 pytestmark = passed.ENGINE
@@ -233,8 +233,9 @@ def test_a_line_that_reads_a_result_in_each_step_is_named(name, script):
 def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
     timeline = Timeline()
     for rank in range(2):
-        timeline.add(Marked(1.0, rank, "read gpu item() trainer.py:9", 0))
-    (said,) = read_in_each_step(timeline)
+        timeline.add(Started(0.0, rank, 100))
+        timeline.add(TensorRead(1.0, rank, 9, "/home/trainer.py", "item()", True))
+    (said,) = advice(timeline, 2.0)
     assert said == (
         "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
         "queues nothing for the next step meanwhile. Read such values once every few steps."
@@ -254,7 +255,7 @@ dist.destroy_process_group()
 @pytest.mark.parametrize(("around", "advice"), [("nullcontext()", UNEVEN), ("ddp.join()", "")])
 def test_ranks_that_make_different_numbers_of_steps_are_told_of_join(around, advice, script):
     found = end(run(script(UNEVEN_STEPS.format(around=around)), timeout=2.0, diagnose=True))
-    assert (found.ok, found.mend) == (not advice, advice), found.why
+    assert (found.ok, found.advice) == (not advice, advice), found.why
 
 
 def advised(path, about):

@@ -16,7 +16,7 @@ from ddpquiz.events import saved_run, trace
 from ddpquiz.events.event import encode, escape_controls
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.events.steps import Tape, beginnings, steps
+from ddpquiz.events.steps import EventCursor, beginnings, steps
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
@@ -129,10 +129,10 @@ def shown(path, width=80):
     out["svg"], out["html"] = picture.svg(state), saving.page_of(events, state, None)
     ET.fromstring(out["svg"])
     stops = steps(events)
-    tape = Tape(events)
+    cursor = EventCursor(events)
     whole = beginnings(events, stops)
     for step in sorted({0, 1, len(stops) // 2, len(stops) - 1, *whole[:2]} & {*range(len(stops))}):
-        now = tape.wind(stops[step])
+        now = cursor.seek(stops[step])
         for size in (ConsoleDimensions(width, 24), ConsoleDimensions(30, 8)):
             body, below = on_screen(describe_frame(now, since=0.0), size, tensors=True, until=events[-1].time)
             out[f"step {step} {size}"] = drawn(Group(body, *below), size.width)

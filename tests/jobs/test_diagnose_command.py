@@ -8,7 +8,7 @@ import sys
 import pytest
 from flight_dumps import recorded
 
-from ddpquiz.events.event import Began, End, Issued, Marked, Operation, Started, encode
+from ddpquiz.events.event import Began, End, Issued, ModelWrapped, Operation, OptimizerStep, Started, encode
 
 
 def run(*words):
@@ -55,7 +55,9 @@ def test_a_dump_that_is_missing_is_named_with_what_stays_open(dumps):
 def test_advice_of_the_summary_names_the_file(tmp_path):
     events = [Began("train.py", (), 2, "cpu", "gloo", ""), *(Started(0.0, rank, 1) for rank in range(2))]
     events += [
-        Marked(at, rank, what, 15) for at, what in ((1.0, "ddp"), (2.0, "step"), (3.0, "step")) for rank in range(2)
+        kind(at, rank, 15)
+        for at, kind in ((1.0, ModelWrapped), (2.0, OptimizerStep), (3.0, OptimizerStep))
+        for rank in range(2)
     ]
     path = tmp_path / "run.json"
     path.write_text("".join(encode(event) + "\n" for event in [*events, End(4.0, True, 0, 0, None, "", "")]))

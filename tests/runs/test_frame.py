@@ -11,7 +11,7 @@ from rich.console import ConsoleDimensions, Group
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Operation, Output, Started
 from ddpquiz.events.run_frame import describe_frame
-from ddpquiz.events.steps import Tape, steps
+from ddpquiz.events.steps import EventCursor, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
@@ -80,7 +80,7 @@ def test_a_low_screen_shows_the_newest_labels_and_counts_the_others():
     assert len(shown) == 23  # one more for the keys
     assert [line.split()[1] for line in shown if line.startswith("step ")] == list(map(str, range(15, 30)))
     assert "15 older labels not shown now" in shown
-    told = replace(BEGAN, look=("step 3", "another"))
+    told = replace(BEGAN, highlighted=("step 3", "another"))
     rows = [line.split()[1] for line in live(seen(*events, began=told)).splitlines() if line.startswith("step ")]
     assert rows == ["3", *map(str, range(16, 30))]
 
@@ -166,10 +166,10 @@ def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_
 def test_where_labels_are_hidden_the_frame_fits(demo):
     events = saved_run.read(recordings_dir() / f"{demo}.json")
     stops = steps(events)
-    tape, console = Tape(events), style.console(io.StringIO(), width=80)
+    cursor, console = EventCursor(events), style.console(io.StringIO(), width=80)
     hidden = 0
     for stop in stops[:: max(1, len(stops) // 20)]:
-        shown = describe_frame(tape.wind(stop), now=0.0, since=0.0)
+        shown = describe_frame(cursor.seek(stop), now=0.0, since=0.0)
         body, below = on_screen(shown, ConsoleDimensions(80, 23), tensors=True)
         if "not shown now" in text(body, 80):
             hidden += 1

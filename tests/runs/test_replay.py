@@ -16,7 +16,7 @@ from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, End, Ended, Issued, Note, Operation, Output, Result, encode
-from ddpquiz.events.steps import Tape, beginnings, steps
+from ddpquiz.events.steps import EventCursor, beginnings, steps
 from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks.script import find_claims
 from ddpquiz.terminal.kit import style
@@ -69,8 +69,8 @@ FAULTS = {
     END: "{}:1: invalid event: the first event must be a `run` event.",
     f"{encode(BEGAN)}\n{encode(BEGAN)}\n{END}": "{}:2: invalid event: it is a second `run` event.",
     f"{encode(BEGAN)}\n{END}\n{END}": "{}:3: invalid event: it stands after the `end` event.",
-    encode(BEGAN).replace('"version": 1', '"version": 9') + "\n" + END: (
-        "{} holds events of version 9; ddpquiz reads only version 1."
+    encode(BEGAN).replace('"version": 2', '"version": 9') + "\n" + END: (
+        "{} holds events of version 9; ddpquiz reads versions up to 2."
     ),
     encode(BEGAN).replace('"ranks": 1', '"ranks": 1000000') + "\n" + END: (
         "{}:1: invalid event: `ranks` must be a whole number from 1 to 1,024."
@@ -104,9 +104,9 @@ def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
 
 def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
     assert steps(EVENTS) == [2, 4, 6]
-    after_one = Tape(EVENTS).wind(4)
+    after_one = EventCursor(EVENTS).seek(4)
     assert (after_one.last_call[0].before, after_one.last_result[0]) == (("1.0",), ("2.0",))
-    assert Tape(EVENTS).wind(3).last_result == {}
+    assert EventCursor(EVENTS).seek(3).last_result == {}
 
 
 def test_an_operation_begins_before_its_first_call():
@@ -129,10 +129,12 @@ def test_what_comes_next_is_said_in_one_line_and_whole():
 
 
 def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
-    tape = Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
-    there = [tape.wind(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]
+    cursor = EventCursor(
+        [BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))]
+    )
+    there = [cursor.seek(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]
     assert there == ["8", "2998", "2498", "999", "997", "9"]
-    assert len(tape.wind(12).log[0]) == 11
+    assert len(cursor.seek(12).log[0]) == 11
 
 
 def test_a_saved_run_prints_as_plain_lines():
@@ -151,7 +153,7 @@ def test_every_demo_has_a_saved_run_of_its_present_text(name):
         f"record it again: ddpquiz demo {name} --nproc 4 --plain --save ddpquiz/recordings/{name}.json"
     )
     verdict = diagnose(
-        Tape(events).wind(len(events))
+        EventCursor(events).seek(len(events))
     )  # a demo that shows a fault on purpose is recorded with its diagnosis
     said = any(verdict.sentence in event.text for event in events if isinstance(event, Note))
     assert said == (verdict.fault != "none")
@@ -212,7 +214,7 @@ class Walk(replay.ReplayScreen):
         self.console.file.seek(0)
         self.console.file.truncate()
         self.frames.append("\n".join(self.terminal.display))
-        return "q" if len(self.frames) == len(steps(self._tape.events)) - 1 else "right"
+        return "q" if len(self.frames) == len(steps(self._cursor.events)) - 1 else "right"
 
 
 def walked(events, size, hint=None):

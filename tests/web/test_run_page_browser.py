@@ -14,7 +14,7 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Operation, Output, Raised
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.steps import Tape, beginnings, steps, time_before
+from ddpquiz.events.steps import EventCursor, beginnings, steps, time_before
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step
@@ -76,9 +76,9 @@ def bare(text):
     return re.sub(r"\s+", "", text)
 
 
-def terminal(events, stops, tape, step):
+def terminal(events, stops, cursor, step):
     """Return what the replay draws at a step, on a screen with room for everything."""
-    state, coming = tape.wind(stops[step]), next_step(events, stops, step, WIDE)
+    state, coming = cursor.seek(stops[step]), next_step(events, stops, step, WIDE)
     if state.end:
         return bare(drawn(Group(frame(describe_frame(state), WIDE, tensors=True), coming), WIDE))
     shown = describe_frame(state, since=time_before(events, stops, step))
@@ -100,16 +100,16 @@ def test_a_page_opens_from_disk_and_shows_at_every_operation_what_the_replay_sho
     page = view.goto(path)
     stops = steps(events)
     visited = sorted({*beginnings(events, stops), *range(0, len(stops), max(1, len(stops) // 8))})
-    tape, wrong = Tape(events), []
+    cursor, wrong = EventCursor(events), []
     for step, shown in zip(visited, page.evaluate(SHOWN, visited), strict=True):
-        there = terminal(events, stops, tape, step)
+        there = terminal(events, stops, cursor, step)
         rows = shown["rows"] if step < len(stops) - 1 else shown["rows"][1:]  # the last frame says nothing of `doing`
         texts = [shown["step"], shown["operation"], *shown["lines"], *shown["claims"]]
         if step == len(stops) - 1:
             texts.remove(shown["operation"])
         wrong += [(step, text) for text in texts if bare(text) not in there]
         wrong += [(step, row) for row in rows if not in_terminal(row, there)]
-        assert len(rows) >= 2 + len(tape.state.rows)
+        assert len(rows) >= 2 + len(cursor.state.rows)
     assert wrong == []
     assert (view.complaints, view.requests) == ([], [path.as_uri()])
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ddpquiz.diagnosis.root_cause import UNUSED
-from ddpquiz.events.event import Marked, Raised
+from ddpquiz.events.event import MemoryPeak, Raised, ScriptFinished
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
@@ -28,7 +28,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system coun
 def report_peak_memory(writer: EventWriter) -> None:
     """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
-    writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
+    writer.send(MemoryPeak(writer.now(), writer.rank, 0, process, _on_gpus()))
 
 
 def _on_gpus() -> int:
@@ -55,7 +55,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
     report_peak_memory(writer)
     if status == 0:
-        writer.send(Marked(writer.now(), writer.rank, "finished", 0))
+        writer.send(ScriptFinished(writer.now(), writer.rank, 0))
     atexit._run_exitfuncs()  # noqa: SLF001
     everything = [*vars(sys.modules["__main__"]).values(), *gc.get_objects()]
     _finalize(everything)

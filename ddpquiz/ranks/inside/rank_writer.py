@@ -137,7 +137,7 @@ class RankWriter(EventWriter):
         self._pending: list[Line] = []
         self._file: RankFile | None = None
         self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
-        self._from_anybody: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
+        self._from_any_source: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
         self._groups: list[Joining | Forming] = []  # begun and formed so far; each file of this rank has them
         _thread.start_new_thread(self._show_that_it_lives, ())
@@ -242,7 +242,7 @@ class RankWriter(EventWriter):
                 file.write(self._header(file))
             file.held += 1
             self._count(number, what)
-        elif group := self._from_anybody.pop(number, None):
+        elif group := self._from_any_source.pop(number, None):
             self._issued[*group, "recv", what] += 1
         return str(text)
 
@@ -277,7 +277,7 @@ class RankWriter(EventWriter):
         elif operation.peer is not None:
             self._issued[*group, operation.op, operation.peer] += 1
         else:
-            self._from_anybody[number] = group
+            self._from_any_source[number] = group
 
 
 def boot_id() -> str:

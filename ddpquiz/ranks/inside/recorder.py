@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ddpquiz.events.event import Marked, Operation
+from ddpquiz.events.event import GradientChecksum, Operation
 from ddpquiz.ranks.inside import process_groups, source_location
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.kernels import Kernels, registered
@@ -142,7 +142,7 @@ class Buckets:
         data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, SUMMED))
         if any(data):
             writer = self.operations.writer
-            writer.send(Marked(writer.now(), writer.rank, f"gradients {zlib.crc32(data):08x}", 0))
+            writer.send(GradientChecksum(writer.now(), writer.rank, 0, f"{zlib.crc32(data):08x}"))
 
     def locate(self, caller: FrameType | None) -> tuple[str, int]:
         """Return the file and line that the program is at in this backward; a hook may have lines of its own."""

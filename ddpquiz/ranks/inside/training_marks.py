@@ -1,8 +1,11 @@
-"""Where a script shards a model, with fully_shard or with FSDP, and whether it shards several layers as a whole."""
+"""What a training script does that its communication does not show, reported as marks.
+
+DDP, samplers, fully_shard and FSDP are wrapped, optimizers have hooks, and for a while the methods by which a script
+reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in events/run_summary.py.
+"""
 
 import contextlib
 import functools
-import os
 import sys
 import threading
 import zlib
@@ -15,142 +18,45 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DistributedSampler
 
-from ddpquiz.events.event import Marked
+from ddpquiz.events.event import (
+    Mark,
+    ModelSharded,
+    ModelWrapped,
+    OptimizerStep,
+    OrderRepeated,
+    RandomDraw,
+    SyncPaused,
+    SyncResumed,
+    TensorRead,
+)
 from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_own, line_in
 
-# Where a script shards a model, with fully_shard or with FSDP, and whether it shards several layers as a whole.
-
+_DRAWS = 8  # steps whose random numbers are compared
+_LAYERS = 2  # modules with parameters of their own, from which on a model is sharded in parts
+_OFTEN = 20  # steps one after the other in which a line reads
+_PATIENCE = 200  # steps after which nothing that reads is watched any more
+_READS = {"item": "item()", "tolist": "tolist()", "cpu": "cpu()", "__float__": "float()", "__repr__": "print()",
+          "__format__": "print()"}  # fmt: skip
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _PACKAGE = "torch.distributed.fsdp"
 _DEFINED_IN = f"{_PACKAGE}._fully_shard._fully_shard"
 _NAMED_IN = (_DEFINED_IN, f"{_PACKAGE}._fully_shard", _PACKAGE)  # what has been imported by the time of the fork
 _FSDP = f"{_PACKAGE}.fully_sharded_data_parallel"
-LAYERS = 2  # modules with parameters of their own, from which on a model is sharded in parts
 
-
-def _watch_sharding(mark: Callable[[str], None]) -> None:
-    """Report each model that is sharded, once the script has imported what shards it."""
-    after_import(_DEFINED_IN, lambda: _wrap(mark))
-    after_import(_FSDP, lambda: _wrap_fsdp(mark))
-
-
-def _wrap(mark: Callable[[str], None]) -> None:
-    original = getattr(sys.modules[_DEFINED_IN], "fully_shard", None)
-    if original is None:  # torch has another name for it by now
-        return
-
-    @functools.wraps(original)
-    def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
-        layers = _layers(module)
-        sharded = original(module, *args, **kwargs)
-        mark("shard_many" if layers >= LAYERS else "shard")
-        return sharded
-
-    for name in _NAMED_IN:
-        if getattr(sys.modules.get(name), "fully_shard", None) is original:
-            sys.modules[name].fully_shard = fully_shard  # type: ignore[attr-defined]
-
-
-def _wrap_fsdp(mark: Callable[[str], None]) -> None:
-    """Watch FullyShardedDataParallel, which makes one for each block by itself if it is given a policy."""
-    kind = getattr(sys.modules[_FSDP], "FullyShardedDataParallel", None)
-    if kind is None:
-        return
-    original = kind.__init__
-
-    @functools.wraps(original)
-    def init(model: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-        layers = _layers(module)
-        original(model, module, *args, **kwargs)
-        if getattr(getattr(model, "sharding_strategy", None), "name", "") != "NO_SHARD":
-            mark("shard_many" if layers >= LAYERS else "shard")
-
-    kind.__init__ = init
-
-
-def _layers(module: Any) -> int:
-    """Count the modules with parameters of their own; a list of modules counts as one call that shards in parts."""
-    modules = getattr(module, "modules", None)
-    if modules is None:
-        return 0
-    return sum(any(True for _ in each.parameters(recurse=False)) for each in modules())
-
-
-# Where a training loop reads a tensor in each step, as `loss.item()` does: on a GPU the CPU waits there.
-
-READS = {"item": "item()", "tolist": "tolist()", "cpu": "cpu()", "__float__": "float()", "__repr__": "print()",
-         "__format__": "print()"}  # fmt: skip
-OFTEN = 20  # steps one after the other in which a line reads
-PATIENCE = 200  # steps after which nothing is watched any more
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-Place = tuple[str, str, int]
-
-
-class Reads:
-    """Reports the first line that reads a tensor in each of OFTEN steps, once.
-
-    A tensor counts if it is on a GPU, or if gradients flow through it: that would be on a GPU in other runs.
-    """
-
-    def __init__(self, mark: Callable[[str], None]) -> None:
-        self.mark, self.left = mark, PATIENCE
-        self._originals = {name: getattr(torch.Tensor, name) for name in READS}
-        self._inherited = {name for name in READS if name not in vars(torch.Tensor)}
-        self._in_a_row: dict[Place, int] = {}
-        self._now: dict[Place, bool] = {}  # lines that have read since the last step: whether on a GPU
-        self._main = threading.main_thread()
-        for name, original in self._originals.items():
-            setattr(torch.Tensor, name, self._reader(name, original))
-
-    def _reader(self, name: str, original: Any) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def read(tensor: Any, *args: Any, **options: Any) -> Any:
-            if type(tensor) in _PLAIN and (tensor.is_cuda or tensor.requires_grad):
-                frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
-                if is_own(frame.f_code.co_filename) and threading.current_thread() is self._main:
-                    self._now[name, frame.f_code.co_filename, frame.f_lineno] = tensor.is_cuda
-            return original(tensor, *args, **options)
-
-        return read
-
-    def step(self) -> None:
-        """Note that an optimizer has made a step."""
-        if not self.left:
-            return
-        self.left -= 1
-        self._in_a_row = {place: self._in_a_row.get(place, 0) + 1 for place in self._now}
-        often = [place for place, times in self._in_a_row.items() if times == OFTEN]
-        for name, file, line in often[:1]:
-            where = "gpu" if self._now[name, file, line] else "cpu"
-            self.mark(f"read {where} {READS[name]} {os.path.basename(file)[:100]}:{line}")  # noqa: PTH119  # a text
-            self.left = 0
-        self._now.clear()
-        if not self.left:
-            self._restore()
-
-    def _restore(self) -> None:
-        for name, original in self._originals.items():
-            if name in self._inherited:
-                delattr(torch.Tensor, name)
-            else:
-                setattr(torch.Tensor, name, original)
-
-
-# Points of a training script that show what its communication is for.
-
-STEPS = 8  # after which the random numbers of the ranks are compared
+_Marker = Callable[..., None]  # sends a mark of a class, at the line of the script that runs now, with its details
 
 
 def watch(writer: EventWriter, script: str) -> None:
     """Report what a script does with DDP, optimizers and samplers."""
 
-    def mark(what: str) -> None:
-        writer.send(Marked(writer.now(), writer.rank, what, line_in(script)))
+    def mark(kind: Callable[..., Mark], *details: object) -> None:
+        writer.send(kind(writer.now(), writer.rank, line_in(script), *details))
 
-    draws, reads = _Draws(mark), Reads(mark)
-    for each in (draws, reads):
-        register_optimizer_step_post_hook(lambda *_, each=each: each.step())
+    draws, reads = _Draws(mark), _Reads(writer)
+    register_optimizer_step_post_hook(lambda *_: draws.step())
+    register_optimizer_step_post_hook(lambda *_: reads.step())
     _watch_sharding(mark)
     original = DistributedDataParallel.no_sync
 
@@ -158,11 +64,11 @@ def watch(writer: EventWriter, script: str) -> None:
     @functools.wraps(original)
     def no_sync(model: Any) -> Iterator[None]:
         with original(model):
-            mark("no_sync")
+            mark(SyncPaused)
             try:
                 yield
             finally:
-                mark("sync")
+                mark(SyncResumed)
 
     DistributedDataParallel.no_sync = no_sync
     original_init = DistributedDataParallel.__init__
@@ -170,7 +76,7 @@ def watch(writer: EventWriter, script: str) -> None:
     @functools.wraps(original_init)
     def init(model: Any, *args: Any, **kwargs: Any) -> None:
         original_init(model, *args, **kwargs)
-        mark("ddp")
+        mark(ModelWrapped)
 
     DistributedDataParallel.__init__ = init
     _watch_samplers(mark, draws)
@@ -182,18 +88,18 @@ class _Draws:
     Equal reports mean that ranks draw equal numbers.
     """
 
-    def __init__(self, mark: Callable[[str], None]) -> None:
-        self.mark, self.left, self.last, self.steps = mark, STEPS, 0, 0
+    def __init__(self, mark: _Marker) -> None:
+        self.mark, self.left, self.last, self.steps = mark, _DRAWS, 0, 0
 
     def step(self) -> None:
-        self.mark("step")
+        self.mark(OptimizerStep)
         self.steps += 1
         if not self.left:
             return
         with contextlib.suppress(Exception):  # another default generator has another state
             state = zlib.crc32(torch.random.get_rng_state().numpy().tobytes())
             if self.last not in (0, state):
-                self.mark(f"drew {state:08x}")
+                self.mark(RandomDraw, f"{state:08x}")
             self.last, self.left = state, self.left - 1
 
     def begin_epoch(self) -> None:
@@ -201,7 +107,7 @@ class _Draws:
         self.last = 0
 
 
-def _watch_samplers(mark: Callable[[str], None], draws: _Draws) -> None:
+def _watch_samplers(mark: _Marker, draws: _Draws) -> None:
     """Report where a sampler that shuffles begins the order once more for which the script has trained before."""
     original, epochs = DistributedSampler.__iter__, WeakKeyDictionary[Any, "_Order"]()
 
@@ -212,7 +118,7 @@ def _watch_samplers(mark: Callable[[str], None], draws: _Draws) -> None:
         with contextlib.suppress(Exception):  # a subclass may have other attributes, or no hash
             before, key = epochs.get(sampler), (sampler.seed, sampler.epoch)
             if sampler.shuffle and before and before.key == key and before.is_trained:
-                mark("same_order")
+                mark(OrderRepeated)
             order = epochs[sampler] = _Order(order, key, draws)
         return order
 
@@ -239,3 +145,101 @@ class _Order:
 
     def __reduce__(self) -> Any:
         return self.samples.__reduce__()  # copies and pickles are those of the original
+
+
+def _watch_sharding(mark: _Marker) -> None:
+    """Report each model that is sharded, once the script has imported what shards it."""
+    after_import(_DEFINED_IN, lambda: _wrap_fully_shard(mark))
+    after_import(_FSDP, lambda: _wrap_fsdp(mark))
+
+
+def _wrap_fully_shard(mark: _Marker) -> None:
+    original = getattr(sys.modules[_DEFINED_IN], "fully_shard", None)
+    if original is None:  # torch has another name for it by now
+        return
+
+    @functools.wraps(original)
+    def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
+        layers = _layers(module)
+        sharded = original(module, *args, **kwargs)
+        mark(ModelSharded, layers >= _LAYERS)
+        return sharded
+
+    for name in _NAMED_IN:
+        if getattr(sys.modules.get(name), "fully_shard", None) is original:
+            sys.modules[name].fully_shard = fully_shard  # type: ignore[attr-defined]
+
+
+def _wrap_fsdp(mark: _Marker) -> None:
+    """Watch FullyShardedDataParallel, which makes one for each block by itself if it is given a policy."""
+    kind = getattr(sys.modules[_FSDP], "FullyShardedDataParallel", None)
+    if kind is None:
+        return
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(model: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        layers = _layers(module)
+        original(model, module, *args, **kwargs)
+        if getattr(getattr(model, "sharding_strategy", None), "name", "") != "NO_SHARD":
+            mark(ModelSharded, layers >= _LAYERS)
+
+    kind.__init__ = init
+
+
+def _layers(module: Any) -> int:
+    """Count the modules with parameters of their own; a list of modules counts as one call that shards in parts."""
+    modules = getattr(module, "modules", None)
+    if modules is None:
+        return 0
+    return sum(any(True for _ in each.parameters(recurse=False)) for each in modules())
+
+
+class _Reads:
+    """Reports the first line that reads a tensor in each of _OFTEN steps, once: on a GPU the CPU waits there.
+
+    A tensor counts if it is on a GPU, or if gradients flow through it: that would be on a GPU in other runs.
+    """
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer, self.left = writer, _PATIENCE
+        self._originals = {name: getattr(torch.Tensor, name) for name in _READS}
+        self._inherited = {name for name in _READS if name not in vars(torch.Tensor)}
+        self._in_a_row: dict[tuple[str, str, int], int] = {}
+        self._now: dict[tuple[str, str, int], bool] = {}  # lines that have read since the last step: whether on a GPU
+        self._main = threading.main_thread()
+        for name, original in self._originals.items():
+            setattr(torch.Tensor, name, self._reader(name, original))
+
+    def _reader(self, name: str, original: Any) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def read(tensor: Any, *args: Any, **options: Any) -> Any:
+            if type(tensor) in _PLAIN and (tensor.is_cuda or tensor.requires_grad):
+                frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
+                if is_own(frame.f_code.co_filename) and threading.current_thread() is self._main:
+                    self._now[name, frame.f_code.co_filename, frame.f_lineno] = tensor.is_cuda
+            return original(tensor, *args, **options)
+
+        return read
+
+    def step(self) -> None:
+        """Note that an optimizer has made a step."""
+        if not self.left:
+            return
+        self.left -= 1
+        self._in_a_row = {place: self._in_a_row.get(place, 0) + 1 for place in self._now}
+        often = [place for place, times in self._in_a_row.items() if times == _OFTEN]
+        for name, file, line in often[:1]:
+            now, on_gpu = self.writer.now(), self._now[name, file, line]
+            self.writer.send(TensorRead(now, self.writer.rank, line, file, _READS[name], on_gpu))
+            self.left = 0
+        self._now.clear()
+        if not self.left:
+            self._restore()
+
+    def _restore(self) -> None:
+        for name, original in self._originals.items():
+            if name in self._inherited:
+                delattr(torch.Tensor, name)
+            else:
+                setattr(torch.Tensor, name, original)

@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.events.event import Ended, Event, Issued, Joining, Output, Waited, when
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.steps import Tape, beginnings, describe_next, steps, time_before
+from ddpquiz.events.steps import EventCursor, beginnings, describe_next, steps, time_before
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import shown_path
@@ -64,14 +64,14 @@ class ReplayScreen(RunScreen):
         self._leave, self._hint = leave, hint
         self._stops = steps(events)
         self._operations = beginnings(events, self._stops)
-        self._tape = Tape(events)
+        self._cursor = EventCursor(events)
         self._playing = False
         self.finished = False  # the user has left with enter, after the last step
         self._go(at)
 
     @property
     def state(self) -> RunState:
-        return self._tape.state
+        return self._cursor.state
 
     @property
     def focus(self) -> int:
@@ -84,7 +84,7 @@ class ReplayScreen(RunScreen):
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
-        size, events = self.screen.console.size, self._tape.events
+        size, events = self.screen.console.size, self._cursor.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
             shown = describe_frame(self.state, shown_path)
@@ -139,7 +139,7 @@ class ReplayScreen(RunScreen):
         last = len(self._stops) - 1
         self._at = min(max(step, 0), last)
         self._playing = playing and self._at < last
-        self._tape.wind(self._stops[self._at])
+        self._cursor.seek(self._stops[self._at])
 
     def _scrolling(self, key: str) -> str:
         """Return the key as it scrolls: home and end are steps here."""

@@ -111,7 +111,7 @@ def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
 
     First come those with a new value if `new_first`, then those that the script's docstring names, then the newest.
     """
-    named = shown.began.look if shown.began else ()
+    named = shown.began.highlighted if shown.began else ()
 
     def weight(label: str) -> tuple[bool, bool, float]:
         values = shown.values[label].values()
