@@ -9,7 +9,7 @@ from typing import Literal
 
 from ddpquiz.diagnosis.verdict import advise_pairs
 from ddpquiz.errors import FAULT
-from ddpquiz.events.event import POINT_TO_POINT, Exited, Hung, Issued, Raised, RankPosition
+from ddpquiz.events.event import POINT_TO_POINT, UNUSED, Exited, Hung, Issued, Raised, RankPosition
 from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.run_state import RunState
@@ -17,7 +17,6 @@ from ddpquiz.plural import plural
 
 # What common exceptions of a distributed script mean, and what to do about them.
 
-UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
 OUT_OF_MEMORY = "The {ranks} ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
 # How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
 # {rank} raised it at {where}.

@@ -121,6 +121,7 @@ def bus_factor(op: str, ranks: int) -> float:
 
 
 VERSION = 2
+UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
 SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
 
 

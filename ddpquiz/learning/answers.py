@@ -147,7 +147,8 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
     if values.keys() != {variable.name for variable in question.variables}:
         return []
     try:
-        posed = pose_with(question, values) if values else Posed(question, {}, tuple(range(len(question.lines))))
+        is_number = question.kind is Kind.NUMBER
+        posed = pose_with(question, values) if is_number else Posed(question, {}, tuple(range(len(question.lines))))
     except (ValueError, OverflowError):  # values for which the question has no answer, such as no ranks
         return []
     whys = judge(posed, text).whys

@@ -10,11 +10,13 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ddpquiz.curriculum.packs import AllowedPack
 from ddpquiz.events.event import ClaimText, Event, decode
 from ddpquiz.ranks.request import Request
+
+if TYPE_CHECKING:  # a server that runs no pack need not import it
+    from ddpquiz.curriculum.packs import AllowedPack
 
 MOST_FDS = 64  # descriptors in one message; Linux allows 253
 _LENGTH = struct.Struct("!I")
@@ -52,7 +54,7 @@ class RunPlan:
     claims: tuple[ClaimText, ...]
     preload: tuple[str, ...]
     open_files: int  # the soft limit on open files that the ranks get
-    pack: AllowedPack | None  # to which the script belongs, if to one
+    pack: "AllowedPack | None"  # to which the script belongs, if to one
 
 
 @dataclass(frozen=True, slots=True)

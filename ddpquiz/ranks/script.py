@@ -8,11 +8,14 @@ import tokenize
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.packs import AllowedPack, allowed_pack
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText
 from ddpquiz.paths import pack_of
+
+if TYPE_CHECKING:  # a rank reads the claims of a script, and nothing of a pack
+    from ddpquiz.curriculum.packs import AllowedPack
 
 # The claims of a script: its asserts that have a literal message.
 
@@ -67,11 +70,13 @@ class Script:
     claims: tuple[ClaimText, ...]
     notes: tuple[str, ...] = ()
     highlighted: tuple[str, ...] = ()
-    pack: AllowedPack | None = None
+    pack: "AllowedPack | None" = None
 
 
 def read(path: Path) -> Script:
     """Return a script; UserError if Python cannot run it, or if its pack may not run."""
+    from ddpquiz.curriculum.packs import allowed_pack
+
     pack = allowed_pack(pack_of(path))
     try:
         data = pack.read(path) if pack else path.read_bytes()

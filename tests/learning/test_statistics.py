@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -140,6 +141,13 @@ def test_what_is_kept_of_an_answer_names_what_was_chosen_however_it_was_shuffled
     assert set(json.loads(answer_text(posed, "1 2 3", (0, 1, 2)))) == {line.text for line in HOOKS.lines}
 
 
+# A number question without variables
+FIXED = replace(
+    STEPS, ask="How many?", variables=(), answer="1800", steps=(), hints=(), proof=None,
+    traps=(replace(STEPS.traps[0], answer="2 * 1200"),),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("question", "kept", "whys"),
     [
@@ -153,6 +161,7 @@ def test_what_is_kept_of_an_answer_names_what_was_chosen_however_it_was_shuffled
         (STEPS, "2401 with n=4, s=1200", []),
         (STEPS, "2400", []),
         (STEPS, "2400 with m=4", []),
+        (FIXED, "2400", ["That is the limit for very many ranks."]),
         (PRINTS, "[1.0, 1.5]", ["That is the mean."]),
         (PRINTS, "nothing like it", []),
         (HOOKS, '["a", "b"]', []),

@@ -5,15 +5,16 @@ On disk, they may have changed since, and the bytecode that Python writes there 
 
 import sys
 from importlib.machinery import FileFinder, SourceFileLoader
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ddpquiz.curriculum.packs import AllowedPack
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.packs import AllowedPack
 
 
 class AllowedLoader(SourceFileLoader):
     """Loads one module of a pack."""
 
-    def __init__(self, pack: AllowedPack, name: str, path: str) -> None:
+    def __init__(self, pack: "AllowedPack", name: str, path: str) -> None:
         super().__init__(name, path)
         self._pack = pack
 
@@ -29,7 +30,7 @@ class AllowedLoader(SourceFileLoader):
         raise FileNotFoundError(path)
 
 
-def use(pack: AllowedPack) -> None:
+def use(pack: "AllowedPack") -> None:
     """Import whatever lies in the folder of a pack from what was allowed: its Python files and nothing else."""
 
     def finder(folder: str) -> FileFinder:
