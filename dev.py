@@ -7,6 +7,7 @@
     python3 dev.py check --all           run everything, also the large forms of tests
     python3 dev.py check --quick         leave out the proofs and the slow tests
     python3 dev.py check -k WORD         pass further options to pytest
+    python3 dev.py snapshots [PATH]      write the screens and sentences that tests expect anew; look at `git diff`
 
 The first call creates .venv in this folder and installs what pyproject.toml and constraints.txt name. Later calls
 install again only if one of the two has changed. Nothing outside this folder is changed.
@@ -42,7 +43,7 @@ def main(words: list[str]) -> int:
         return _fail(f"ddpquiz needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if os.name == "nt":
         return _fail("ddpquiz runs on Linux and macOS; on Windows, run it inside WSL.")
-    if not words or words[0] not in {"run", "check"}:
+    if not words or words[0] not in {"run", "check", "snapshots"}:
         print((__doc__ or "").strip())
         return 0 if words in (["-h"], ["--help"]) else 2
     problem = _set_up()
@@ -50,6 +51,8 @@ def main(words: list[str]) -> int:
         return _fail(problem)
     if words[0] == "check":
         return _check(words[1:])
+    if words[0] == "snapshots":
+        return _write_snapshots(words[1:] or ["tests"])
     sys.stdout.flush()
     os.execv(PYTHON, [str(PYTHON), "-P", "-m", "ddpquiz", *words[1:]])  # noqa: S606  # arguments, no shell
     raise AssertionError  # execv does not return
@@ -112,6 +115,21 @@ def _base() -> list[str]:
         print("There is no origin/HEAD, so every proof runs; `--base REV` names a commit to compare with.", flush=True)
         return []
     return ["--base", found.stdout.strip()]
+
+
+def _write_snapshots(places: list[str]) -> int:
+    """Run the tests with snapshots in one process, which writes what they see into their source."""
+    files = [
+        file
+        for place in places
+        for file in ([ROOT / place] if place.endswith(".py") else ROOT.glob(f"{place}/**/*.py"))
+    ]
+    chosen = [file for file in files if "snapshot(" in file.read_text("utf-8")]
+    if not chosen:
+        return _fail(f"No test in {' '.join(places)} has a snapshot.")
+    command = [PYTHON, "-m", "pytest", "-n0", "--inline-snapshot=fix", *chosen]
+    subprocess.call(command, cwd=ROOT, stdin=subprocess.DEVNULL)  # a test whose snapshot was wrong counts as failed
+    return subprocess.call(["git", "diff", "--stat", "--", "tests"], cwd=ROOT)
 
 
 def _check(more: list[str]) -> int:
