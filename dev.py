@@ -119,15 +119,13 @@ def _base() -> list[str]:
 
 def _write_snapshots(places: list[str]) -> int:
     """Run the tests with snapshots in one process, which writes what they see into their source."""
-    files = [
-        file
-        for place in places
-        for file in ([ROOT / place] if place.endswith(".py") else ROOT.glob(f"{place}/**/*.py"))
-    ]
+    files: list[Path] = []
+    for place in places:
+        files += [ROOT / place] if place.endswith(".py") else sorted(ROOT.joinpath(place).rglob("*.py"))
     chosen = [file for file in files if "snapshot(" in file.read_text("utf-8")]
     if not chosen:
         return _fail(f"No test in {' '.join(places)} has a snapshot.")
-    command = [PYTHON, "-m", "pytest", "-n0", "--inline-snapshot=fix", *chosen]
+    command: list[str | Path] = [PYTHON, "-m", "pytest", "-n0", "--inline-snapshot=fix", *chosen]
     subprocess.call(command, cwd=ROOT, stdin=subprocess.DEVNULL)  # a test whose snapshot was wrong counts as failed
     return subprocess.call(["git", "diff", "--stat", "--", "tests"], cwd=ROOT)
 
