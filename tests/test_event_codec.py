@@ -18,7 +18,7 @@ from ddpquiz.events.event import (
     LineBuffer,
     Operation,
     Output,
-    RankPosition,
+    RankStack,
     decode,
     encode,
     labelled,
@@ -36,8 +36,8 @@ EVENTS = [
     ),
     Output(0.25, 1, "stdout", "sum: 3.0 é", "sum", "3.0 é"),
     Issued(0.5, 0, 3, Operation("all_reduce", (0, 1), None, ((2, 3), ()), "float32", 28, "demo.py", 9), ("[1.0]",)),
-    Hung(9.0, 3.5, (RankPosition(0, "all_reduce", "demo.py", 9, "stack"),)),
-    End(9.1, False, 1, 2, 0, "Nothing moved for 3.5 s"),
+    Hung(9.0, 3.5, (RankStack(0, "all_reduce", "demo.py", 9, "stack"),)),
+    End(9.1, False, 1, 2, 0, "No rank made progress for 3.5 s"),
 ]
 
 

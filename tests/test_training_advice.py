@@ -254,7 +254,7 @@ dist.destroy_process_group()
 @pytest.mark.parametrize(("around", "advice"), [("nullcontext()", UNEVEN), ("ddp.join()", "")])
 def test_ranks_that_make_different_numbers_of_steps_are_told_of_join(around, advice, script):
     found = end(run(script(UNEVEN_STEPS.format(around=around)), timeout=2.0, diagnose=True))
-    assert (found.ok, found.mend) == (not advice, advice), found.why
+    assert (found.ok, found.advice) == (not advice, advice), found.why
 
 
 def advised(path, about):

@@ -376,7 +376,7 @@ class Exited(RankEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class RankPosition:
+class RankStack:
     """Where a rank stands when nothing moves: the operation it waits in, if any, and its line in the script."""
 
     rank: Rank
@@ -388,17 +388,17 @@ class RankPosition:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """Nothing moved on any rank for `seconds`, and some ranks wait in a communication."""
+    """No rank made progress for `seconds`, and some ranks wait in a communication."""
 
     event: ClassVar[str] = "hang"
     time: Seconds
     seconds: Seconds
-    ranks: Annotated[tuple[RankPosition, ...], Range(0, MAX_RANKS)] = ()
+    ranks: Annotated[tuple[RankStack, ...], Range(0, MAX_RANKS)] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `mend` what to do."""
+    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `advice` what to do."""
 
     event: ClassVar[str] = "end"
     time: Seconds
@@ -407,7 +407,7 @@ class End:
     claims: Count
     rank: Rank | None = None
     why: str = ""
-    mend: str = ""
+    advice: str = ""
 
 
 Event = (
@@ -463,6 +463,8 @@ def decode(line: str | bytes) -> Event:
         raise ValueError("not an event of a kind that ddpquiz knows")
     if name == "run" and data.pop("here", None):  # version 0.1 could run a script on several machines
         raise ValueError("it is of a run on several machines, which ddpquiz no longer reads")
+    if name == "end" and "mend" in data:  # its name in older files
+        data["advice"] = data.pop("mend")
     if name == "issued":
         before = {"before": data.pop("before")} if "before" in data else {}
         head = {key: data.pop(key) for key in ("time", "rank", "number") if key in data}

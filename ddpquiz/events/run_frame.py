@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, ClaimText, Hung, Output, RankPosition
+from ddpquiz.events.event import ANYBODY, JOIN, POINT_TO_POINT, ClaimText, Hung, Output, RankStack
 from ddpquiz.events.formatting import (
     format_ranks,
     format_seconds,
@@ -362,8 +362,8 @@ def result(state: RunState) -> tuple[Piece, ...]:
             claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
     if end.ok:
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
-    mend = f"\n{end.mend}" if end.why and end.mend else ""
-    return (end.why, "bad"), (f"{mend}\nended after {end.time:.2f} s{claims}", "")
+    advice = f"\n{end.advice}" if end.why and end.advice else ""
+    return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s{claims}", "")
 
 
 def describe_failure(state: RunState, path: ShownPath = str) -> Failure | None:
@@ -393,7 +393,7 @@ def _hang(hung: Hung, state: RunState, path: ShownPath) -> Failure:
     )
 
 
-def _waits(rank: RankPosition, state: RunState) -> Piece:
+def _waits(rank: RankStack, state: RunState) -> Piece:
     """Return what a rank waits in, or why it waits in nothing."""
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ddpquiz.diagnosis.root_cause import UNUSED
+from ddpquiz.diagnosis.rank_status import UNUSED
 from ddpquiz.events.event import Marked, Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
