@@ -74,8 +74,7 @@ def diagnose(
 
 def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
     """Return the events of a job, with an end that says what the verdict says."""
-    culprit = verdict.culprits[0] if len(verdict.culprits) == 1 else None
-    end = End(state.time, verdict.fault == "none", 0, 0, culprit, verdict.sentence, verdict.next)
+    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice)
     recorded = [event for event in record.events if not isinstance(event, End)]
     return [*recorded, replace(end, why="") if end.ok else end]
 

@@ -1,245 +1,39 @@
-"""Which ranks do not go on, and what is known of the time for which they wait."""
+"""Why a job hangs or failed: `diagnose` is the one judge of a live run, of its record and of dumps.
+
+It looks at the evidence in this order. Ranks that formed other process groups than the rest (`forming_groups.py`), and
+calls that do not match (`mismatched_calls.py`), are certain. Otherwise ranks wait for others: it follows the waits to
+the ranks that do not wait themselves, and `rank_status.py` says what became of those.
+"""
 
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from ddpquiz.diagnosis import root_cause
-from ddpquiz.diagnosis.mismatch_verdict import circular_wait, extra_call, of_mismatch, standpoint, wait
+from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
+from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
+from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
-from ddpquiz.diagnosis.root_cause import NO_FILE, Cause, Fate, find_fates
 from ddpquiz.diagnosis.verdict import (
+    ADVICE,
     MIXED,
     MORE_CALLS,
-    NEXT,
     UNEVEN,
     Diagnosis,
     FaultKind,
-    Standpoint,
+    RankPosition,
     call_at,
-    request,
-    request_at,
+    position_of,
+    wait,
 )
-from ddpquiz.events.collective import CallOrder, Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Forming, Note, Operation, RankPosition
+from ddpquiz.events.collective import Collective
+from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Hung, Note, Operation, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks
-from ddpquiz.events.mismatch import EQUAL_SHAPES
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.plural import plural
 
-# Which ranks do not go on, and what is known of the time for which they wait.
-
-
-def find_blocked(state: RunState) -> dict[int, Collective]:
-    """Return in which operation each rank is that does not go on, as far as the record shows."""
-    blocked: dict[int, Collective] = {}
-    for collective in state.timeline.unfinished:
-        for rank in collective.arrived:
-            call = collective.calls[rank]
-            is_open = call.ended is None or call.failed
-            waits = not call.operation.in_background or call.failed or call.blocks_script or state.blocked_in(rank)
-            if is_open and waits:
-                blocked.setdefault(rank, collective)
-    return blocked
-
-
-def has_gone_on(rank: int, state: RunState) -> bool:
-    """Return True if a rank has surely left its last operation: another one went on from there that all had to enter.
-
-    The root of a broadcast may have failed there, because of a rank of which nothing is known.
-    """
-    last = state.last_call.get(rank)
-    if last is None or last.operation.op in (*ROOTED, *POINT_TO_POINT):
-        return False
-    for each in state.timeline.unfinished:
-        if rank in each.calls and each.calls[rank].number == last.number:
-            others = {other: call for other, call in each.calls.items() if other != rank and not call.failed}
-            return any(state.last_call[other].number > call.number for other, call in others.items())
-    return False  # it was an operation of other ranks, as far as is known
-
-
-def is_long(collective: Collective, state: RunState, now: float) -> bool:
-    """Return True if ranks wait much longer than operations usually take, so that they do not just meet later."""
-    since = max(call.issued for call in collective.calls.values())
-    usual = max((each.started - min(c.issued for c in each.calls.values())
-                 for each in state.timeline.collectives if each.started is not None), default=0.0)  # fmt: skip
-    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
-
-
-# A rank that asks for something else than its line always did, where the other ranks left no record.
-
-
-def changed_request(blocked: Mapping[int, Collective], absent: tuple[int, ...], order: CallOrder) -> Diagnosis | None:
-    """Return that ranks changed the shape or dtype of a call in which they wait for ranks without a record.
-
-    Gloo ends the ranks whose tensors have no room for what they receive, so those often leave nothing.
-    """
-    calls: dict[int, Operation] = {
-        rank: each.calls[rank].operation for rank, each in blocked.items() if each.op.startswith(EQUAL_SHAPES)
-    }
-    changed = {rank: operation for rank, operation in calls.items() if order.usual_request(operation, len(calls))}
-    if not changed or len({*changed.values()}) > 1:
-        return None
-    ranks, operation = tuple(sorted(changed)), next(iter(changed.values()))
-    usual = order.usual_request(operation, len(calls)) or operation
-    collective = blocked[ranks[0]]
-    return Diagnosis(
-        "signature", ranks,
-        f"{format_ranks(ranks).capitalize()} called {request_at(operation)}; before, every call in that line was "
-        f"{request(usual)}.",
-        (standpoint(ranks, operation), Standpoint(absent, "left no record")),
-        collective.group, collective.members, collective.index, next=NEXT["signature"],
-        limits=(f"{format_ranks(absent).capitalize()} left no record; the cause may also be there.",),
-    )  # fmt: skip
-
-
-# The verdict on ranks that form groups: some ask for other groups than the rest, never ask, or come late.
-
-MOST_SIDES = 4  # that a sentence lists
-FORM_ALL = (
-    "Every rank must call new_group for every group, in the same order, also for groups that it is not in. "
-    "With use_local_synchronization=True, only the members call it."
-)
-
-
-def different_groups(state: RunState, blocked: Mapping[int, Collective]) -> Diagnosis | None:
-    """Return which ranks made other calls of new_group than the rest, if ranks are stuck."""
-    if not state.groups.inside and not blocked:
-        return None
-    if verdict := unlike_groups(state):
-        return verdict
-    for calls in state.groups.open.values():
-        callers = {rank: each for rank, each in calls.items() if rank in state.groups.inside}
-        others = {rank: each for rank, each in blocked.items() if rank not in calls}
-        if callers and others:
-            return _of_some(callers, others)
-    return None
-
-
-def unlike_groups(state: RunState) -> Diagnosis | None:
-    """Return which ranks asked for other groups than the rest, also if that did no harm."""
-    groups = state.groups.open
-    numbers = (number for number, calls in groups.items() if len({each.members for each in calls.values()}) > 1)
-    first = min(numbers, default=None)
-    return None if first is None else _of_different(first, groups)
-
-
-def late_in_forming(state: RunState, fates: Mapping[int, Fate]) -> Diagnosis | None:
-    """Return for which member the others wait in new_group."""
-    for calls in state.groups.open.values():
-        waiting = {rank: each for rank, each in calls.items() if rank in state.groups.inside}
-        missing = {member for each in waiting.values() for member in each.members if member not in calls}
-        for kind in ("dead", "left", "late"):
-            culprits = tuple(sorted(rank for rank in missing if fates[rank].kind == kind))
-            if culprits:
-                return _of_late(kind, culprits, waiting, fates)
-    return None
-
-
-def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> Diagnosis:
-    """Return that the k-th calls ask for different groups.
-
-    Ranks whose call is the next one of others have left one out; otherwise the majority decides.
-    """
-    calls, following = of_all[number], of_all.get(number + 1, {})
-    sides: dict[tuple[int, ...], list[int]] = {}
-    for rank, call in sorted(calls.items()):
-        sides.setdefault(call.members, []).append(rank)
-    early = [rank for rank, call in calls.items()
-             if any(each.members == call.members and calls[other].members != call.members
-                    for other, each in following.items() if other in calls)]  # fmt: skip
-    most = max(map(len, sides.values()))
-    few = [rank for ranks in sides.values() for rank in ranks if len(ranks) < most]
-    same_line = len({(each.file, each.line) for each in calls.values()}) == 1
-    fault: FaultKind = "missing" if early else "signature" if same_line else "order"
-    texts = [f"{format_ranks(ranks)} called {_call(calls[ranks[0]])}" for ranks in sides.values()]
-    more = f"; and {len(texts) - MOST_SIDES} more" if len(texts) > MOST_SIDES else ""
-    sentence = f"{_capitalized(texts[0])}, but {'; '.join(texts[1:MOST_SIDES])}{more}."
-    if early and len(sides) == 2:
-        left_out = next(calls[rank] for rank in calls if rank not in early)
-        sentence = f"{_capitalized(format_ranks(early))} did not call {_call(left_out)}, but {_call(calls[early[0]])}."
-    standpoints = tuple(_standpoint(tuple(ranks), calls[ranks[0]]) for ranks in sides.values())
-    return Diagnosis(fault, tuple(sorted(early or few or calls)), sentence, standpoints, index=number, next=FORM_ALL)
-
-
-def _of_some(callers: Mapping[int, Forming], others: Mapping[int, Collective]) -> Diagnosis:
-    """Return that some ranks wait in new_group while others wait in an operation, and so never call it."""
-    these, rest = tuple(sorted(callers)), tuple(sorted(others))
-    few, first = len(these) < len(rest), callers[these[0]]
-    at = others[rest[0]].calls[rest[0]].operation
-    sentence = f"{'only ' * few}{format_ranks(these)} called {_call(first)}; {format_ranks(rest)} went on to {at.op}"
-    standpoints = (_standpoint(these, first), Standpoint(rest, at.op, at.file, at.line))
-    return Diagnosis(
-        "missing", these if few else rest, f"{_capitalized(sentence)} at {format_place(at.file, at.line)}.",
-        standpoints, next=FORM_ALL,
-    )  # fmt: skip
-
-
-def _of_late(
-    kind: FaultKind, culprits: tuple[int, ...], waiting: Mapping[int, Forming], fates: Mapping[int, Fate]
-) -> Diagnosis:
-    callers, fate = tuple(sorted(waiting)), fates[culprits[0]]
-    first = waiting[callers[0]]
-    place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
-    what = f": it {fate.words}{place}." if len(culprits) == 1 else "."
-    sentence = f"{_capitalized(wait(callers))} in new_group at {format_place(first.file, first.line)} for "
-    standpoints = [_standpoint(callers, first)]
-    standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
-    return Diagnosis(kind, culprits, sentence + format_ranks(culprits) + what, tuple(standpoints), next=NEXT[kind])
-
-
-def _call(event: Forming) -> str:
-    return f"{_request(event)} at {format_place(event.file, event.line)}"
-
-
-def _request(event: Forming) -> str:
-    return f"new_group for {format_ranks(event.members)}"
-
-
-def _standpoint(ranks: tuple[int, ...], event: Forming) -> Standpoint:
-    return Standpoint(ranks, _request(event), event.file, event.line)
-
-
-def _capitalized(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
-
-
-# The verdict on a job whose communication shows no fault, or that has not communicated so far.
-
-_AGAIN = (
-    "If the job has just begun, diagnose it again in a moment: ranks import libraries and load data before they "
-    "communicate. `ddpquiz watch` follows a job while it runs."
-)
-
-
-def no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
-    """Return that all calls fit together, as far as they are known."""
-    count = state.timeline.count
-    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
-    if unlike := unlike_groups(state):
-        limits += (f"{unlike.sentence} That did no harm this time. {unlike.next}",)
-    if count:
-        sentence = f"The calls of all ranks fit together, in {plural(count, 'recorded operation')}."
-        return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)
-    if running := _still_running(state):
-        sentence = "The ranks have recorded no communication so far."
-        return Diagnosis("none", (), sentence, running, next=_AGAIN, limits=limits)
-    return Diagnosis("none", (), "The ranks recorded no communication.", next=NEXT["none"], limits=limits)
-
-
-def _still_running(state: RunState) -> tuple[Standpoint, ...]:
-    """Return where ranks that have not ended were last seen."""
-    places = defaultdict[tuple[str, int], list[int]](list)
-    for rank in sorted(state.pids.keys() - state.finished - state.exited.keys()):
-        places[state.places.get(rank, ("", 0))].append(rank)
-    return tuple(
-        Standpoint(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)
-        for place, ranks in places.items()
-    )
-
-
-# What is wrong with the communication of a job: the first operation that does not fit, which ranks, and which lines.
+Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
 
 
 def diagnose(
@@ -248,45 +42,86 @@ def diagnose(
     absent: Collection[int] = (),
     now: float | None = None,
     seen: Mapping[int, float] | None = None,
-    positions: Collection[RankPosition] = (),
+    stacks: Collection[RankStack] = (),
 ) -> Diagnosis:
-    """Return what is wrong.
+    """What is wrong with a job.
 
-    `absent` are ranks of which nothing is known, `now` is the end of what is known, and `seen` that of single ranks if
-    it is earlier; `positions` say where ranks stand by their stacks.
+    `absent` are ranks of which nothing is known, `now` is the end of what is known in seconds, and `seen` that of
+    single ranks if it is earlier; `stacks` are those that ranks wrote.
     """
-    fates = find_fates(state, absent, positions or (state.hung.ranks if state.hung else ()))
-    if verdict := different_groups(state, find_blocked(state)):
+    statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
+    blocked, order = _find_blocked(state), state.timeline.order
+    if verdict := different_groups(state, blocked):
         return verdict
     unlike = state.timeline.unlike()
-    stuck = [found for found in unlike if _is_stuck(found[1], state)]
+    stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)
     if stuck:
-        return of_mismatch(*stuck[0], state.timeline.order)
-    verdict = None if absent or now != math.inf else _of_hidden_roots(state)
-    verdict = verdict or _of_waits(state, fates, state.time if now is None else now, seen or {})
-    verdict = verdict or late_in_forming(state, fates)
+        return of_mismatch(*stuck, order)
+    verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
+    verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen or {})
+    verdict = verdict or late_in_forming(state, statuses)
+    if verdict is None or verdict.fault in ("late", "dead"):
+        verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
-        return of_mismatch(*unlike[0], state.timeline.order)
+        return of_mismatch(*unlike[0], order)
     if (
         verdict
         and {*verdict.culprits} <= {*absent}
-        and (last := next((e for e in unlike if _is_last(e[1], state)), None))
+        and (last := next((pair for pair in unlike if _is_last(pair[1], state)), None))
     ):
-        return of_mismatch(*last, state.timeline.order)  # that is certain, and that a rank left no record may follow
+        return of_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
-        verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
+        verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
-    return verdict or _of_death(fates, state) or no_fault(state, absent)
+    return verdict or _of_death(statuses, state) or _of_standstill(state) or _no_fault(state, absent)
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """Return what is wrong with a recorded job; `state` is what its events have led to."""
+    """What is wrong with a recorded job; `state` is what its events have led to."""
     return diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
 
 
+def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:
+    """Who waits for whom in a run that may still go on; `since` is when something moved last, in seconds."""
+    verdict = diagnose(state, now=now, stacks=stacks)
+    still = f"No operation and no line of output for {now - since:.0f} s."
+    return Note(now, (*verdict.culprits, 0)[0], f"{still} {_where_ranks_are(verdict, stacks)}")
+
+
+def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
+    """What the user learns who ends a run that does not move: where its ranks stood, and what to do about that."""
+    verdict = diagnose(state, stacks=stacks)
+    advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
+    return _where_ranks_are(verdict, stacks) + advice
+
+
+def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack]) -> str:
+    """What is wrong, or else where each rank is."""
+    if verdict.fault != "none":
+        return verdict.whole
+    places = (f"rank {stack.rank} at {format_place(stack.file, stack.line)}" for stack in stacks if stack.line)
+    return f"No rank waits for another one: {', '.join(places)}."
+
+
+# Whom the ranks wait for that do not go on.
+
+
+def _find_blocked(state: RunState) -> dict[int, Collective]:
+    """In which operation each rank is that does not go on, as far as the record shows."""
+    blocked: dict[int, Collective] = {}
+    for collective in state.timeline.unfinished:
+        for rank in collective.arrived:
+            call = collective.calls[rank]
+            is_open = call.ended is None or call.failed
+            waits = not call.operation.in_background or call.failed or call.blocks_script or state.blocked_in(rank)
+            if is_open and waits:
+                blocked.setdefault(rank, collective)
+    return dict(sorted(blocked.items()))  # whoever came first, the diagnosis reads the same
+
+
 def _is_stuck(collective: Collective, state: RunState) -> bool:
-    """Return True unless every call of the collective has ended well."""
+    """True unless every call of the collective has ended well."""
     calls = collective.calls.values()
     if collective.complete and all(call.ended is not None and not call.failed for call in calls):
         return any(rank in state.raised for rank in collective.members)
@@ -294,84 +129,78 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
 
 
 def _is_last(collective: Collective, state: RunState) -> bool:
-    """Return True if no rank has gone on after an operation."""
+    """True if no rank has gone on after an operation."""
     return all(state.last_call[rank].number == call.number for rank, call in collective.calls.items())
 
 
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
-    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
-    blocked = find_blocked(state)
-    waits = {rank: each for rank, each in blocked.items() if each.awaited}
+def _of_waits(
+    blocked: Blocked, state: RunState, statuses: dict[int, RankStatus], now: float, seen: Mapping[int, float]
+) -> Diagnosis | None:
+    """Whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+    waits = {rank: collective for rank, collective in blocked.items() if collective.awaited}
     if not waits:
         return None
-    roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
+    roots = {rank for collective in waits.values() for rank in collective.awaited if rank not in waits and rank >= 0}
     roots = roots - blocked.keys() or roots  # the members of a group are not always known, nor whom those wait for
-    absent = {rank for rank in roots if fates[rank].absent}
-    certain = {rank for rank in roots - absent if not absent or fates[rank].kind != "late" or has_gone_on(rank, state)}
+    absent = {rank for rank in roots if statuses[rank].absent}
+    certain = {
+        rank for rank in roots - absent if not absent or statuses[rank].kind != "late" or _has_gone_on(rank, state)
+    }
     for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
-        found = {
-            rank: next(each for each in waits.values() if rank in each.awaited)
-            for rank in ranks if fates[rank].kind == kind
+        awaited_in = {
+            rank: next(collective for collective in waits.values() if rank in collective.awaited)
+            for rank in ranks if statuses[rank].kind == kind
         }  # fmt: skip
         culprits = tuple(
-            rank for rank in sorted(found) if _is_sure(found[rank], state, fates[rank], min(now, seen.get(rank, now)))
-        )
+            rank for rank in sorted(awaited_in)
+            if _is_sure(awaited_in[rank], state, statuses[rank], min(now, seen.get(rank, now)))
+        )  # fmt: skip
         if culprits:
-            collective = found[culprits[0]]
+            collective = awaited_in[culprits[0]]
             if kind == "left" and (extra := _extra_call(collective, culprits, state)):
                 return _of_extra_call(collective, culprits, extra, state)
-            return _of_root(culprits, collective, state, fates, absent.difference(culprits))
+            return _of_root(culprits, collective, state, statuses, absent.difference(culprits))
     return None if roots else circular_wait(waits, state.timeline.order)
 
 
-def _is_sure(collective: Collective, state: RunState, fate: Fate, until: float) -> bool:
-    """Return True unless a rank may come to an operation as usual, after the time until which it is known."""
-    is_silent = fate.kind == "late" and not fate.seen
-    is_moving = fate.absent and until not in (state.time, math.inf)  # dumped while it went on
-    return not (is_silent or is_moving) or is_long(collective, state, until)
+def _has_gone_on(rank: int, state: RunState) -> bool:
+    """True if a rank has surely left its last operation: another one went on from there that all had to enter.
 
-
-def _hides_root(collective: Collective, state: RunState) -> bool:
-    """Return True if it has a root that the record does not name, and all of its members are known.
-
-    Gloo's dumps show who is in a group only once each member has used it.
+    The root of a broadcast may have failed there, because of a rank of which nothing is known.
     """
-    is_known = collective.index > 0 or len(collective.members) == state.ranks
-    return is_known and collective.op in ROOTED and collective.operation.peer is None
+    last = state.last_call.get(rank)
+    if last is None or last.operation.op in (*ROOTED, *POINT_TO_POINT):
+        return False
+    for collective in state.timeline.unfinished:
+        if rank in collective.calls and collective.calls[rank].number == last.number:
+            others = {other: call for other, call in collective.calls.items() if other != rank and not call.failed}
+            return any(state.last_call[other].number > call.number for other, call in others.items())
+    return False  # it was an operation of other ranks, as far as is known
 
 
-def _of_hidden_roots(state: RunState) -> Diagnosis | None:
-    """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
-    blocked = find_blocked(state)
-    waits = {rank: each for rank, each in blocked.items() if each.awaited}
-    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each, state)}
-    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
-    if not stuck or not has_proof or any({*each.awaited} - {*stuck, *waits} for each in waits.values()):
-        return None
-    ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
-    operation = collective.operation
-    special = tuple(sorted(singled_out([operation], in_roots=True)))
-    named = f"; the script gives {format_ranks(special)} another one" if special else ""
-    limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
-    if special:
-        limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."
-    return Diagnosis(
-        "signature", special or ranks,
-        f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
-        f"they probably name different roots{named}.",
-        (standpoint(ranks, operation),), collective.group, collective.members, collective.index,
-        next=NEXT["signature"], limits=(limit,),
-    )  # fmt: skip
+def _is_sure(collective: Collective, state: RunState, status: RankStatus, until: float) -> bool:
+    """True unless a rank may come to an operation as usual, after the time until which it is known."""
+    is_silent = status.kind == "late" and not status.seen
+    is_moving = status.absent and until not in (state.time, math.inf)  # dumped while it went on
+    return not (is_silent or is_moving) or _is_long(collective, state, until)
+
+
+def _is_long(collective: Collective, state: RunState, now: float) -> bool:
+    """True if ranks wait much longer than operations usually take, so that they do not just meet later."""
+    since = max(call.issued for call in collective.calls.values())
+    usual = max((done.started - min(call.issued for call in done.calls.values())
+                 for done in state.timeline.collectives if done.started is not None), default=0.0)  # fmt: skip
+    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
 
 
 def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunState) -> Operation | None:
-    """Return the call that those who wait made and those who finished did not, if the former are at fault."""
+    """The call that those who wait made and those who finished did not, if the former are at fault."""
     extra = extra_call(collective, collective.arrived, finished, state.timeline.order)
     return extra or (collective.operation if len(finished) > len(collective.arrived) else None)
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
-    """Return that some ranks made a call that others, who have finished, did not make, or made fewer calls."""
+    """That some ranks made a call that others, who have finished, did not make, or made fewer calls."""
     callers, call = collective.arrived, call_at(extra)
     who, others = format_ranks(callers), format_ranks(finished)
     sites = state.timeline.order.sites(collective.group, collective.members)
@@ -382,99 +211,140 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Ope
         sentence = f"{who.capitalize()} made more calls than {others}, which finished without {whose} {call}."
     return Diagnosis(
         "missing", callers, sentence,
-        (standpoint(callers, collective.operation), Standpoint(finished, "finished")),
+        (position_of(callers, collective.operation), RankPosition(finished, "finished")),
         collective.group, collective.members, collective.index,
-        next=NEXT["missing"] if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN,
+        advice=ADVICE["missing"] if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN,
     )  # fmt: skip
 
 
 def _of_root(
-    culprits: tuple[int, ...], collective: Collective, state: RunState, fates: dict[int, Fate], absent: Collection[int]
-) -> Diagnosis:
-    """Return that ranks wait for others; of the `absent` ones, nothing is known."""
+    culprits: tuple[int, ...], collective: Collective, state: RunState, statuses: dict[int, RankStatus],
+    absent: Collection[int],
+) -> Diagnosis:  # fmt: skip
+    """That ranks wait for others; of the `absent` ones, nothing is known."""
     operation = collective.operation
-    who, fate = format_ranks(culprits), fates[culprits[0]]
-    kind = fate.kind
-    place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
+    who, status = format_ranks(culprits), statuses[culprits[0]]
+    place = f" at {format_place(status.file, status.line)}" if status.line else ""
     sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
-    sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
+    sentence += f": it {status.words}{place}." if len(culprits) == 1 else "."
     last = state.last_call.get(culprits[0])
-    standpoints = [standpoint(collective.arrived, operation)]
-    standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
-    limits = _limits_of_absence(operation) if fate.absent else ()
+    positions = [position_of(collective.arrived, operation), *(statuses[rank].position(rank) for rank in culprits)]
+    limits = _limits_of_absence(operation) if status.absent else ()
     if absent:
         limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
     return Diagnosis(
-        kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
+        status.kind, culprits, sentence, tuple(positions), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
-        _next(kind, operation, last.operation if last else None),
+        _advice(status.kind, operation, last.operation if last else None),
         limits,
     )  # fmt: skip
 
 
-def _next(kind: FaultKind, operation: Operation, last: Operation | None) -> str:
-    """Return what to do about a rank for which others wait in an operation; `last` is what the rank called last."""
+def _advice(kind: FaultKind, operation: Operation, last: Operation | None) -> str:
+    """What to do about a rank for which others wait in an operation; `last` is what the rank called last."""
     if kind == "left" and operation.bucket is not None:
         return UNEVEN
     repeats = last is not None and last.place == operation.place
-    return f"{NEXT[kind]} {MIXED}" if kind == "left" and repeats else NEXT[kind]
+    return f"{ADVICE[kind]} {MIXED}" if kind == "left" and repeats else ADVICE[kind]
 
 
 def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
-    """Return what remains open if nothing is known of ranks, for which others wait in an operation."""
+    """What remains open if nothing is known of ranks, for which others wait in an operation."""
     special = singled_out([operation])
     if not special:
-        return (NO_FILE.limit,)
+        return (NO_RECORD.limit,)
     who = format_ranks(sorted(special))
-    return NO_FILE.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
+    return NO_RECORD.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
 
 
-def _of_death(fates: dict[int, Fate], state: RunState) -> Diagnosis | None:
-    """Return the ranks that died although none is known to wait for them."""
-    dead = tuple(sorted(rank for rank, fate in fates.items() if fate.kind == "dead" and not fate.absent))
-    if not dead:
+# Ranks that failed or are absent, although nothing in the calls of the others explains it.
+
+
+def _of_failure(
+    statuses: Mapping[int, RankStatus], state: RunState, waits: Diagnosis | None = None, *, of_consequence: bool = False
+) -> Diagnosis | None:
+    """Why the first rank failed by itself, if one did; `waits` says where others wait for a dead rank."""
+    failure = explain_failure(state, of_consequence=of_consequence)
+    if failure is None:
         return None
-    first = fates[dead[0]]
-    where = Standpoint(dead, first.words, first.file, first.line)
-    cause = root_cause.find(state)
-    if cause.rank in state.raised and cause.rank in dead:
-        return Diagnosis("dead", dead, cause.why, (where,), next=cause.mend or NEXT["raised"])
-    return Diagnosis("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
+    positions = tuple(statuses[rank].position(rank) for rank in failure.culprits)
+    if waits is None or waits.fault != "dead":
+        return replace(failure, positions=positions)
+    return replace(
+        failure, positions=(*waits.positions[:1], *positions), group=waits.group, members=waits.members,
+        index=waits.index,
+    )  # fmt: skip
+
+
+def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:
+    """The ranks that died although none is known to wait for them, or failed without a known cause."""
+    dead = tuple(sorted(rank for rank, status in statuses.items() if status.kind == "dead" and not status.absent))
+    if not dead:
+        return None if state.hung else _of_failure(statuses, state, of_consequence=True)
+    sentence = f"{format_ranks(dead).capitalize()} {statuses[dead[0]].words}."
+    return Diagnosis("dead", dead, sentence, (statuses[dead[0]].position(dead[0]),), advice=ADVICE["dead"])
 
 
 def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
-    """Return that ranks left no record although the others recorded that they got stuck."""
+    """That ranks left no record although the others recorded that they got stuck."""
     last = max(state.last_call.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    limits = [*_limits_of_absence(last.operation)] if last else [NO_FILE.limit]
+    limits = [*_limits_of_absence(last.operation)] if last else [NO_RECORD.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
-    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
+    return Diagnosis("dead", absent, sentence, advice=ADVICE["dead"], limits=tuple(limits))
 
 
-# What is said of a run in which nothing moves: while it goes on, and when the user ends it there.
+# A job that hangs outside of recorded calls, one that shows no fault, and one that has not communicated so far.
+
+_AGAIN = (
+    "If the job has just begun, diagnose it again in a moment: ranks import libraries and load data before they "
+    "communicate. `ddpquiz watch` follows a job while it runs."
+)
 
 
-def note_standstill(state: RunState, now: float, since: float, positions: Collection[RankPosition]) -> Note:
-    """Return who waits for whom in a run that may still go on; `since` is when something moved last."""
-    verdict = diagnose(state, now=now, positions=positions)
-    still = f"No operation and no line of output for {now - since:.0f} s."
-    return Note(now, (*verdict.culprits, 0)[0], f"{still} {_standing(verdict, positions)}")
+def _of_standstill(state: RunState) -> Diagnosis | None:
+    """Where the ranks of a run are that hangs for a reason that no call shows, such as a lock."""
+    if state.hung is None:
+        return None
+    groups = _alike_stacks(state.hung)
+    texts = [f"{format_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {doing}" for doing, ranks in groups.items()]
+    waiting = {stack.rank for stack in state.hung.ranks if stack.waits_in}
+    culprits = tuple(sorted({*state.all_ranks} - waiting)) or state.all_ranks
+    sentence = f"No rank made progress for {state.hung.seconds:g} s: {', '.join(texts)}."
+    return Diagnosis("late", culprits, sentence, advice=ADVICE["late"])
 
 
-def cause_of_stop(why: str, state: RunState, positions: Collection[RankPosition]) -> Cause:
-    """Return why the user's run ended, and where its ranks stood if it did not move, with what to do about that."""
-    if not positions:
-        return Cause(why=why)
-    verdict = diagnose(state, positions=positions)
-    advice = f"\n{verdict.next}" if verdict.fault != "none" else ""
-    return Cause(why=why, mend=_standing(verdict, positions) + advice)
+def _alike_stacks(hung: Hung) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for stack in hung.ranks:
+        place = f"at {format_place(stack.file, stack.line)}" if stack.line else "stopped, or busy in native code"
+        groups.setdefault(f"in {stack.waits_in} {place}" if stack.waits_in else place, []).append(stack.rank)
+    return groups
 
 
-def _standing(verdict: Diagnosis, positions: Collection[RankPosition]) -> str:
-    """Return what is wrong, or else where each rank stands."""
-    if verdict.fault != "none":
-        return verdict.whole
-    places = (f"rank {each.rank} at {format_place(each.file, each.line)}" for each in positions if each.line)
-    return f"No rank waits for another one: {', '.join(places)}."
+def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
+    """That all calls fit together, as far as they are known."""
+    count = state.timeline.count
+    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
+    if unlike := unlike_groups(state):
+        limits += (f"{unlike.sentence} That did no harm this time. {unlike.advice}",)
+    if count:
+        sentence = f"The calls of all ranks fit together, in {plural(count, 'recorded operation')}."
+        return Diagnosis("none", (), sentence, advice=ADVICE["none"], limits=limits)
+    if running := _still_running(state):
+        sentence = "The ranks have recorded no communication so far."
+        return Diagnosis("none", (), sentence, running, advice=_AGAIN, limits=limits)
+    return Diagnosis("none", (), "The ranks recorded no communication.", advice=ADVICE["none"], limits=limits)
+
+
+def _still_running(state: RunState) -> tuple[RankPosition, ...]:
+    """Where ranks that have not ended were last seen."""
+    places = defaultdict[tuple[str, int], list[int]](list)
+    for rank in sorted(state.pids.keys() - state.finished - state.exited.keys()):
+        places[state.places.get(rank, ("", 0))].append(rank)
+    return tuple(
+        RankPosition(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)
+        for place, ranks in places.items()
+    )

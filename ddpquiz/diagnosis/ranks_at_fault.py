@@ -326,7 +326,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
     What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
     decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
     """
-    sides = sides_of({rank: operation for rank, (operation, _) in calls.items()})
+    sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
     usual, evidence = _usual(sides, calls, order), ""
     if not usual:
         most = max(map(len, sides.values()))

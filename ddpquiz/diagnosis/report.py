@@ -3,21 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ddpquiz.diagnosis.verdict import Diagnosis, FaultKind, Standpoint
+from ddpquiz.diagnosis.verdict import Diagnosis, RankPosition
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import RankTime
 from ddpquiz.jobs.job_record import JobRecord
 
-TITLES: dict[FaultKind, str] = {
-    "missing": "A call is missing",
-    "order": "Calls in different order",
-    "signature": "Calls that do not fit together",
-    "late": "A rank is late",
-    "dead": "A rank is dead",
-    "left": "A rank left early",
-    "none": "No fault found",
-}
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
 LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
 TIME_TITLE = "Time by rank (waiting includes forming groups; overlapped: while computing)"
@@ -97,19 +88,19 @@ def line_cells(cost: LineCost) -> tuple[str, ...]:
 
 def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
     """Return the verdict, where the ranks stand, what to look at next, and what is not certain."""
-    stand = tuple(map(standpoint_cells, verdict.standpoints))
+    stand = tuple(map(position_cells, verdict.positions))
     said = tuple(text for text in (verdict.sentence, verdict.together) if text)
     every = (
-        Section(title=TITLES[verdict.fault], sentences=said),
+        Section(title=verdict.title, sentences=said),
         Section(title="Where the ranks stand", heads=("ranks", "doing", "line"), rows=stand),
-        Section(title="Look next", sentences=(verdict.next,) if verdict.next else ()),
+        Section(title="Look next", sentences=(verdict.advice,) if verdict.advice else ()),
         Section(title="What is not certain", sentences=limits_of(verdict, record)),
         Section(title="What was read", sentences=(source_of(record),)),
     )
     return [each for each in every if each.rows or each.sentences]
 
 
-def standpoint_cells(each: Standpoint) -> tuple[str, str, str]:
+def position_cells(each: RankPosition) -> tuple[str, str, str]:
     """Return ranks, what they do, and where."""
     return format_ranks(each.ranks), each.doing, format_place(each.file, each.line) if each.line else ""
 

@@ -1,4 +1,8 @@
-"""A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next."""
+"""What a diagnosis says, as data, and in which words.
+
+Every part of the engine makes a `Diagnosis`; screens, pages and the end of a run show it. The advice and the ways to
+write a call are here, so that the same fault reads the same wherever it was found.
+"""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -8,13 +12,20 @@ from ddpquiz.events.event import JOIN, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.events.run_state import RunState
 
-# A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next.
-
 FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
+_TITLES: dict[FaultKind, str] = {
+    "missing": "A call is missing",
+    "order": "Calls in different order",
+    "signature": "Mismatched calls",
+    "late": "A rank is late",
+    "dead": "A rank is dead",
+    "left": "A rank left early",
+    "none": "No fault found",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
+class RankPosition:
     """Where some ranks are: in an operation, or what became of them, in words; `file` and `line` if they are known."""
 
     ranks: tuple[int, ...]
@@ -32,30 +43,40 @@ class Diagnosis:
     """What is wrong, in which operation of which group, and who is at fault.
 
     `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
-    `next` what to look at now. `limits` are sentences on what could not be found out.
+    `advice` what to look at now. `limits` are sentences on what could not be found out.
     """
 
     fault: FaultKind
     culprits: tuple[int, ...]
     sentence: str
-    standpoints: tuple[Standpoint, ...] = ()
+    positions: tuple[RankPosition, ...] = ()
     group: str = ""
     members: tuple[int, ...] = ()
     index: int = 0
     together: str = ""
-    next: str = ""
+    advice: str = ""
     limits: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The kind of fault, as a heading."""
+        return _TITLES[self.fault]
 
     @property
     def whole(self) -> str:
         """The sentence, and what it leaves open."""
         return " ".join((self.sentence, *self.limits))
 
+    @property
+    def rank(self) -> int | None:
+        """The rank whose output shows the fault; None if several ranks are at fault, unless each of them failed."""
+        return self.culprits[0] if len(self.culprits) == 1 or self.fault == "dead" else None
+
     def as_json(self) -> dict[str, Any]:
         return {"event": "verdict"} | asdict(self)
 
 
-NEXT = {
+ADVICE = {
     "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: all ranks of "
     "a group must make the same calls.",
     "order": "Make all ranks of the group call the same operations in the same order.",
@@ -63,7 +84,7 @@ NEXT = {
     "late": "Find out what the rank does there: slow input, more work than the others, or a lock. While the job runs, "
     "`ddpquiz where PID` shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
-    "raised": "Read the whole traceback at the end of that rank's own log.",
+    "raised": "Read the whole traceback in the output of that rank.",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
@@ -123,6 +144,16 @@ def request_at(operation: Operation) -> str:
     place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
     reduce = f" ({operation.reduce})" if operation.reduce else ""
     return f"{request(operation)}{reduce}{place}"
+
+
+def position_of(ranks: tuple[int, ...], operation: Operation) -> RankPosition:
+    """That ranks are in an operation."""
+    return RankPosition(ranks, request(operation), operation.file, operation.line)
+
+
+def wait(ranks: tuple[int, ...]) -> str:
+    """Write `ranks 0 and 1 wait`."""
+    return f"{format_ranks(ranks)} wait{'s' * (len(ranks) == 1)}"
 
 
 # Ranks that do the same at a moment, put together: what a job of many ranks does in a few rows.

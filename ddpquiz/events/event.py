@@ -452,7 +452,7 @@ class Exited(RankEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class RankPosition:
+class RankStack:
     """Where a rank stands when nothing moves: the operation it waits in, if any, and its line in the script."""
 
     rank: Rank
@@ -464,12 +464,12 @@ class RankPosition:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """Nothing moved on any rank for `seconds`, and some ranks wait in a communication."""
+    """No rank made progress for `seconds`, and some ranks wait in a communication."""
 
     event: ClassVar[str] = "hang"
     time: Seconds
     seconds: Seconds
-    ranks: Annotated[tuple[RankPosition, ...], Range(0, MAX_RANKS)] = ()
+    ranks: Annotated[tuple[RankStack, ...], Range(0, MAX_RANKS)] = ()
 
 
 @dataclass(frozen=True, slots=True)

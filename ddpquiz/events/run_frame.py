@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankPosition
+from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankStack
 from ddpquiz.events.formatting import (
     format_ranks,
     format_seconds,
@@ -503,7 +503,7 @@ def _hang(hung: Hung, state: RunState, path: ShownPath) -> Failure:
     return Failure(hung_ranks=hung_ranks, paths=tuple((rank, " > ".join(of_rank)) for rank, of_rank in calls.items()))
 
 
-def _waits(rank: RankPosition, state: RunState) -> Piece:
+def _waits(rank: RankStack, state: RunState) -> Piece:
     """What a rank waits in, or why it waits in nothing."""
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
-from ddpquiz.diagnosis.root_cause import failed_in_communication
+from ddpquiz.diagnosis.rank_status import failed_in_communication
 from ddpquiz.diagnosis.verdict import SIZES
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
@@ -23,7 +23,7 @@ from ddpquiz.events.event import (
     Operation,
     Output,
     Raised,
-    RankPosition,
+    RankStack,
     Started,
     Waited,
 )
@@ -68,7 +68,7 @@ class LabVerdict:
     ranks: int = 0
     run: LabRun | None = None
     values: Mapping[int, str] = field(default_factory=dict)
-    waits: tuple[RankPosition, ...] = ()
+    waits: tuple[RankStack, ...] = ()
     repeat: str = ""
     stars: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
@@ -248,7 +248,7 @@ def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
     )  # fmt: skip
 
 
-def _in_check(position: RankPosition, lab: Lab, path: str) -> RankPosition:
+def _in_check(position: RankStack, lab: Lab, path: str) -> RankStack:
     """Return a position with the line of check.py if the check waits there, be it called by the learner's code."""
     inner = itertools.takewhile(lambda frame: frame.file != path, frames_in(position.stack))
     called = next((frame for frame in inner if frame.file == str(lab.check)), None)

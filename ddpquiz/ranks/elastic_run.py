@@ -2,12 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 
-from ddpquiz.diagnosis import root_cause
-from ddpquiz.events.event import Event, Exited, Output, Started
-from ddpquiz.events.mismatch import Mismatch
+from ddpquiz.events.event import End, Event, Exited, Output, Started
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
@@ -86,10 +83,10 @@ class ElasticRun(Run):
             return self._hang_that_failed()
         return super()._watch()
 
-    def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
-        found = super()._cause(mismatches)
-        if not found.why and self._agent_status:
-            lines = [line for line in self._agent_lines["stderr"] if line.strip()]
-            how = f"signal {-self._agent_status}" if self._agent_status < 0 else f"exit status {self._agent_status}"
-            return root_cause.Cause(why=f"torchrun's agent has failed: {(lines or [how])[-1]}")
-        return found
+    def _end(self) -> End:
+        end = super()._end()
+        if end.why or not self._agent_status:
+            return end
+        lines = [line for line in self._agent_lines["stderr"] if line.strip()]
+        how = f"signal {-self._agent_status}" if self._agent_status < 0 else f"exit status {self._agent_status}"
+        return replace(end, ok=False, why=f"torchrun's agent has failed: {(lines or [how])[-1]}")

@@ -3,14 +3,14 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ddpquiz.diagnosis import root_cause
-from ddpquiz.diagnosis.diagnosis import cause_of_stop, diagnose, note_standstill
+from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstill
+from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, RankPosition, when
+from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
 from ddpquiz.events.formatting import frames_in
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
@@ -48,7 +48,7 @@ class Standstill(NamedTuple):
 
     reason: Reason
     since: float
-    positions: tuple[RankPosition, ...]
+    positions: tuple[RankStack, ...]
 
 
 class Watchdog:
@@ -138,11 +138,11 @@ class Watchdog:
         joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.all_ranks)
         return max(self.timeout or 0.0, JOINING if joining else 0.0)
 
-    def positions(self, seen: RunState) -> tuple[RankPosition, ...]:
+    def positions(self, seen: RunState) -> tuple[RankStack, ...]:
         """Return where every rank stands, by the stacks that they have written."""
         return tuple(self._position(rank, seen) for rank in seen.all_ranks)
 
-    def _position(self, rank: int, seen: RunState) -> RankPosition:
+    def _position(self, rank: int, seen: RunState) -> RankStack:
         stack = self.stacks.get(rank, "")
         frames = list(itertools.takewhile(lambda frame: not RUNS_SCRIPT.search(frame[0]), frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
@@ -150,7 +150,7 @@ class Watchdog:
         waits_in = seen.waits_in(rank)
         if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
-        return RankPosition(rank, waits_in, file, line, stack)
+        return RankStack(rank, waits_in, file, line, stack)
 
     def _is_computing(self, now: float) -> bool:
         """Return whether the silent ranks use a processor."""
@@ -310,7 +310,7 @@ class Run:
         if not self._processes.pids:  # the server still imports what the script needs
             self._watchdog.moved(now)
         elif self._failed_at is not None and not self.began.restarts:  # with restarts, torchrun's agent ends it
-            if now - self._failed_at > root_cause.GRACE and self._watchdog.has_stacks(now):
+            if now - self._failed_at > GRACE and self._watchdog.has_stacks(now):
                 self.stop(FAILED)
                 return self._hang_that_failed()
         elif found := self._watchdog.look(now, self.seen):
@@ -332,14 +332,23 @@ class Run:
 
     def _hang_that_failed(self) -> list[Event]:
         """Return the hang that made the ranks fail by their group's own time-out, if there was one."""
-        hung = root_cause.hang_behind_timeouts(self.now(), self._watchdog.positions(self.seen), self.seen)
+        hung = hang_behind_timeouts(self.now(), self._watchdog.positions(self.seen), self.seen)
         return [hung] if hung else []
 
     def _end(self) -> End:
-        verdicts = [verdict for _, verdict, _ in self.seen.verdicts()]
-        found = self._cause(self._mismatches())
-        proven = verdicts.count("proven")
-        return End(self.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
+        claims = [verdict for _, verdict, _ in self.seen.verdicts()]
+        rank, why, advice = self._cause(is_broken="broken" in claims)
+        return End(self.now(), not why, claims.count("proven"), len(self.claims), rank, why, advice)
+
+    def _cause(self, *, is_broken: bool) -> tuple[int | None, str, str]:
+        """Return which rank failed, why, and what to do about it; nothing if the run went well."""
+        if self._stopped not in ("", FAILED, HUNG):
+            stacks = self._last_look.positions if self._last_look else ()
+            return None, self._stopped, advise_stopped(self.seen, stacks) if stacks else ""
+        if has_failed(self.seen):
+            verdict = diagnose(self.seen)
+            return verdict.rank, verdict.whole, verdict.advice
+        return None, "A claim is broken." if is_broken else "", ""
 
     def _remarks(self, now: float) -> list[Note]:
         """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
@@ -356,20 +365,6 @@ class Run:
         text = self._replicas.conclusion() if self._checks_replicas else ""
         return [Note(now, 0, text)] if text else []
 
-    def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
-        if self._stopped not in ("", FAILED, HUNG):
-            return cause_of_stop(self._stopped, self.seen, self._last_look.positions if self._last_look else ())
-        in_communication = self.seen.hung or root_cause.failed_in_communication(self.seen)
-        if self._diagnoses and in_communication:
-            verdict = diagnose(self.seen)
-            if verdict.fault not in ("none", "dead"):
-                return root_cause.Cause(_only(verdict.culprits), verdict.whole, verdict.next)
-        return root_cause.find(self.seen, mismatches)
-
     def _mismatches(self) -> list[Mismatch]:
         """Return the operations that ranks called in ways that do not fit together."""
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
-
-
-def _only(ranks: tuple[int, ...]) -> int | None:
-    return ranks[0] if len(ranks) == 1 else None

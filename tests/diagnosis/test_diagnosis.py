@@ -16,7 +16,7 @@ from ddpquiz.events.event import (
     Joining,
     Operation,
     Raised,
-    RankPosition,
+    RankStack,
     ScriptFinished,
     Waiting,
 )
@@ -109,7 +109,7 @@ def test_sends_in_the_background_that_nobody_receives_are_not_advised_to_be_in_t
     assert found.sentence == (
         "Ranks wait for each other: rank 0 for its send at train.py:23; rank 1 for its send at train.py:23."
     )
-    assert "isend" not in found.next
+    assert "isend" not in found.advice
     found = diagnose(state_of([sends[0]], [sends[1]], ranks=2, ended=False), now=math.inf)
     assert found.fault == "none"  # both may still call wait, after what they compute
 
@@ -148,10 +148,10 @@ def test_a_rank_that_waits_for_another_one_is_not_at_fault_itself():
     """Rank 0 waits for rank 1, which waits in a group of its own for rank 2, which computes."""
     inner = call(20, members=(1, 2))._replace(group="1")
     state = state_of([A, A], [A, inner], [A], ended=True)
-    positions = [RankPosition(2, "", "train.py", 44, "stack")]
-    found = diagnose(state, positions=positions, now=30.0)
+    stacks = [RankStack(2, "", "train.py", 44, "stack")]
+    found = diagnose(state, stacks=stacks, now=30.0)
     assert (found.fault, found.culprits) == ("late", (2,))
-    assert found.sentence.endswith("for rank 2: it is still running at train.py:44.")
+    assert found.sentence.endswith("for rank 2: it has not reached this call and was last seen at train.py:44.")
 
 
 def test_a_short_wait_at_the_end_of_what_is_known_is_no_fault():
@@ -164,7 +164,7 @@ def test_ranks_that_fail_because_another_one_died_are_not_blamed():
     left = [Exited(2.2, rank, 1) for rank in range(3)]
     found = diagnose(state_of([A, A], [A], [A, A], more=[error, *lost, *left]))
     assert (found.fault, found.culprits) == ("dead", (1,))
-    assert "raised ValueError: bad batch at train.py:7" in found.sentence
+    assert found.sentence == "Rank 1 raised ValueError at train.py:7: bad batch"
 
 
 def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
@@ -176,17 +176,17 @@ def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
 def test_a_rank_that_finished_early_has_left():
     found = diagnose(state_of([A, A], [A, A], [A], more=[Exited(0.1, 2, 0)]))
     assert (found.fault, found.culprits) == ("left", (2,))
-    assert "the results since then mix different steps" in found.next
+    assert "the results since then mix different steps" in found.advice
     other = diagnose(state_of([A, call(20)], [A, call(20)], [A], more=[Exited(0.1, 2, 0)]))
     assert (other.fault, other.culprits) == ("left", (2,))
-    assert "mix" not in other.next  # it never called that line
+    assert "mix" not in other.advice  # it never called that line
 
 
 def test_each_of_two_ranks_that_both_receive_first_is_named():
     calls = [[call(5, "recv", members=(0, 1), peer=1 - rank)] for rank in range(2)]
     found = diagnose(state_of(*calls, ranks=2))
     assert (found.fault, found.culprits) == ("order", (0, 1))
-    assert found.next.startswith("All of them wait for a message, and none sends: let one side send first")
+    assert found.advice.startswith("All of them wait for a message, and none sends: let one side send first")
 
 
 def test_ranks_that_join_anew_are_compared_from_there():
@@ -313,7 +313,7 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
     assert found.sentence == (
         "Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5."
     )
-    assert "model.join()" in found.next
+    assert "model.join()" in found.advice
 
 
 def test_a_call_of_rank_0_after_the_loop_is_no_matter_of_batches(tmp_path):
@@ -330,7 +330,7 @@ def test_a_call_of_rank_0_after_the_loop_is_no_matter_of_batches(tmp_path):
     )
     found = verdict_on(script, 3, tmp_path)
     assert (found.fault, found.culprits) == ("missing", (0,))
-    assert found.next.startswith("Find the condition")
+    assert found.advice.startswith("Find the condition")
 
 
 def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record():

@@ -32,7 +32,7 @@ JOBS = {
     "a member that does not come": (
         "if rank == 1:\n    time.sleep(3600)\ndist.new_group([0, 1])\n",
         "late", (1,),
-        "Rank 0 waits in new_group at job.py:7 for rank 1: it is still running at job.py:6.",
+        "Rank 0 waits in new_group at job.py:7 for rank 1: it has not reached this call and was last seen at job.py:6.",
     ),
     "a member that has finished": (
         "if rank != 1:\n    dist.new_group([0, 1])\n",
@@ -74,7 +74,7 @@ def test_ranks_that_form_only_their_own_groups_are_told_so():
         "Ranks 0 and 1 called new_group for ranks 0 and 1 at train.py:5, but ranks 2 and 3 called new_group for "
         "ranks 2 and 3 at train.py:5."
     )
-    assert "use_local_synchronization" in found.next
+    assert "use_local_synchronization" in found.advice
 
 
 def test_groups_that_differ_without_harm_are_no_fault_but_are_mentioned():

@@ -71,7 +71,7 @@ def test_in_a_circle_of_receives_that_worked_before_a_message_is_missing(steps, 
     )
     found = diagnose(run(body, tmp_path))
     assert found.sentence == "Ranks wait for each other: rank 0 in recv at job.py:8; rank 1 in recv at job.py:8."
-    assert advice in found.next
+    assert advice in found.advice
 
 
 def test_messages_that_overtake_each_other_are_matched_by_their_tags(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from rank_events import Rank, folded
 
-from ddpquiz.events.event import Hung, RankPosition
+from ddpquiz.events.event import Hung, RankStack
 from ddpquiz.events.timeline import Timeline
 
 
@@ -129,7 +129,7 @@ def test_a_hang_of_two_ranks_in_two_operations_is_reported_once():
     one, other = Rank(0), Rank(1)
     one.issue("send", 1, line=5, peer=1)
     other.issue("send", 1, line=5, peer=0)
-    places = tuple(RankPosition(rank, "send", "train.py", 5, "") for rank in (0, 1))
+    places = tuple(RankStack(rank, "send", "train.py", 5, "") for rank in (0, 1))
     assert [str(each) for each in folded(one, other, hung=Hung(9, 5, places), end=9).mismatches] == [
         "Ranks wait for each other: ranks 0 and 1: send (train.py:5)."
     ]
@@ -162,7 +162,7 @@ def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
     one, other = Rank(0), Rank(1)
     one.issue("all_reduce", 1, line=5, group="a")
     other.issue("all_reduce", 1, line=7, group="b")
-    standing = (RankPosition(0, "all_reduce", "train.py", 5, ""), RankPosition(1, "all_reduce", "train.py", 7, ""))
+    standing = (RankStack(0, "all_reduce", "train.py", 5, ""), RankStack(1, "all_reduce", "train.py", 7, ""))
     timeline = folded(one, other, hung=Hung(9, 5, standing), end=9)
     assert [str(each).partition(": ")[2] for each in timeline.mismatches] == [
         "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",

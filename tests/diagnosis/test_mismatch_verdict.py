@@ -8,7 +8,7 @@ from test_diagnosis import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import diagnose, diagnose_record
 from ddpquiz.diagnosis.verdict import MORE_CALLS, UNEVEN, call_at
-from ddpquiz.events.event import Ended, Exited, Raised, RankPosition, ScriptFinished, Waiting
+from ddpquiz.events.event import Ended, Exited, Raised, RankStack, ScriptFinished, Waiting
 from ddpquiz.events.run_state import RunState
 
 A = call(10)
@@ -65,7 +65,7 @@ def test_a_line_whose_shapes_always_differ_says_nothing_about_ranks_without_a_re
 def test_a_rank_whose_script_has_ended_has_left_although_its_process_still_exits():
     lost = [Raised(1.0, 0, "RuntimeError", "Connection closed by peer", ""), Exited(2.0, 1, -9, stopped=True)]
     state = state_of([A, A], [A], [A, A], more=[ScriptFinished(0.5, 1, 0), *lost])
-    found = diagnose(state, positions=[RankPosition(1, "", "leaving.py", 5, "stack")])
+    found = diagnose(state, stacks=[RankStack(1, "", "leaving.py", 5, "stack")])
     assert (found.fault, found.culprits) == ("left", (1,))
 
 
@@ -128,7 +128,7 @@ def test_a_call_that_one_rank_made_once_more_than_the_ranks_that_have_finished_i
     found = diagnose(state_of([step] * 3, [step] * 2, [step] * 2, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
     assert found.sentence == f"Rank 0 made more calls than ranks 1 and 2, which finished without its {call_at(step)}."
-    assert found.next == (MORE_CALLS if bucket is None else UNEVEN)
+    assert found.advice == (MORE_CALLS if bucket is None else UNEVEN)
 
 
 def test_a_shared_line_that_is_called_last_is_not_said_to_be_called_more_often():

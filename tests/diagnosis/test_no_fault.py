@@ -3,7 +3,7 @@
 from rank_events import Rank, began
 
 from ddpquiz.diagnosis.diagnosis import diagnose
-from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.diagnosis.verdict import ADVICE
 from ddpquiz.events.event import Alive, ScriptFinished
 from ddpquiz.events.run_state import RunState
 
@@ -16,19 +16,19 @@ def verdict_on(*events):
 
 
 def test_ranks_that_have_not_communicated_yet_are_shown_where_they_are():
-    assert [str(each) for each in verdict_on().standpoints] == ["ranks 0-2: nothing recorded yet"]
+    assert [str(each) for each in verdict_on().positions] == ["ranks 0-2: nothing recorded yet"]
     found = verdict_on(Alive(1.0, 0, "train.py", 3), Alive(1.0, 1, "train.py", 9), Alive(1.0, 2, "train.py", 3))
     assert (found.fault, found.sentence) == ("none", "The ranks have recorded no communication so far.")
-    assert [str(each) for each in found.standpoints] == [
+    assert [str(each) for each in found.positions] == [
         "ranks 0 and 2: last seen at train.py:3", "rank 1: last seen at train.py:9",
     ]  # fmt: skip
-    assert found.next.startswith("If the job has just begun, diagnose it again in a moment")
+    assert found.advice.startswith("If the job has just begun, diagnose it again in a moment")
 
 
 def test_ranks_that_have_finished_without_communication_are_not_waited_for():
     found = verdict_on(*(ScriptFinished(2.0, rank, 0) for rank in range(3)))
-    assert (found.sentence, found.standpoints, found.next) == (
-        "The ranks recorded no communication.", (), NEXT["none"],
+    assert (found.sentence, found.positions, found.advice) == (
+        "The ranks recorded no communication.", (), ADVICE["none"],
     )  # fmt: skip
 
 

@@ -1,10 +1,9 @@
 """The cause of a failure, found in the events of a run."""
 
-from ddpquiz.diagnosis import root_cause
 from ddpquiz.diagnosis.diagnosis import diagnose
-from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.diagnosis.verdict import ADVICE
 from ddpquiz.errors import FAULT
-from ddpquiz.events.event import Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankPosition
+from ddpquiz.events.event import Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankStack
 from ddpquiz.events.run_state import RunState
 
 
@@ -17,25 +16,26 @@ def seen(*events, ranks=2):
 
 def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
     issued = Issued(0.1, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7))
-    found = root_cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
-    assert found.why == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
+    found = diagnose(seen(issued, Exited(0.3, 1, -9, memory=True)))
+    assert found.sentence == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
     assert (
-        found.mend == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
+        found.advice
+        == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
     )
 
 
 def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     noticed = Raised(0.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", trace)
-    found = root_cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
-    assert (found.rank, found.why) == (1, "Rank 1 exited with status 3.")
+    found = diagnose(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
+    assert (found.rank, found.sentence) == (1, "Rank 1 exited with status 3.")
 
 
 def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     refused = Raised(0.1, 1, "RuntimeError", "Gloo connectFullMesh failed: Connection refused", trace)
-    found = root_cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
-    assert (found.rank, found.why) == (
+    found = diagnose(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
+    assert (found.rank, found.sentence) == (
         1,
         "Rank 1 raised RuntimeError at train.py:9: Gloo connectFullMesh failed: Connection refused",
     )
@@ -46,8 +46,8 @@ def test_an_error_in_another_file_of_the_project_is_placed_there():
     trace = "Traceback (most recent call last):\n" + "".join(
         f'  File "{file}", line {at}, in f\n' for file, at in lines
     )
-    found = root_cause.find(seen(Raised(0.1, 1, "ValueError", "no gradient", trace), Exited(0.2, 1, 1)))
-    assert found.why == "Rank 1 raised ValueError at model.py:4: no gradient"
+    found = diagnose(seen(Raised(0.1, 1, "ValueError", "no gradient", trace), Exited(0.2, 1, 1)))
+    assert found.sentence == "Rank 1 raised ValueError at model.py:4: no gradient"
 
 
 def test_ranks_that_raised_the_same_error_in_the_same_line_are_named_together():
@@ -55,41 +55,39 @@ def test_ranks_that_raised_the_same_error_in_the_same_line_are_named_together():
     raised = [Raised(0.1 + rank, rank, "ValueError", f"rank {rank}", trace.format(9)) for rank in (1, 0)]
     other = Raised(3.0, 2, "ValueError", "rank 2", trace.format(8))
     state = seen(*raised, other, ranks=3)
-    found = root_cause.find(state)
-    assert (found.rank, found.why) == (0, "Ranks 0 and 1 raised ValueError at train.py:9: rank 0")
     found = diagnose(state)
-    assert (found.fault, found.culprits, found.next) == ("dead", (0, 1, 2), NEXT["raised"])
-    assert found.sentence.startswith("Ranks 0 and 1 raised ValueError at train.py:9")
+    assert (found.rank, found.sentence) == (0, "Ranks 0 and 1 raised ValueError at train.py:9: rank 0")
+    assert (found.fault, found.culprits, found.advice) == ("dead", (0, 1), ADVICE["raised"])
 
 
 def test_too_little_room_for_what_was_sent_is_explained():
     text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
     trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
     issued = Issued(0.1, 1, 1, Operation("all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9))
-    found = root_cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
-    assert found.why == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
+    found = diagnose(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
+    assert found.sentence == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
 
 
 def test_a_hang_in_which_a_rank_has_ended_says_so():
-    standing = (RankPosition(0, "init_process_group", "/x/train.py", 3, "File"), RankPosition(1, "", "", 0, ""))
-    found = root_cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
-    assert found.why == (
-        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has exited with status 0."
-    )
+    standing = (RankStack(0, "init_process_group", "/x/train.py", 3, "File"), RankStack(1, "", "", 0, ""))
+    found = diagnose(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
+    assert found.sentence == "Rank 0 waits in init_process_group at train.py:3 for rank 1: it has finished."
 
 
 def test_what_a_rank_raises_when_we_end_the_others_is_not_a_timeout():
-    standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
+    standing = (RankStack(0, "barrier", "/x/train.py", 3, "File"), RankStack(1, "", "/x/train.py", 5, "File"))
     ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
-    found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
-    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which is at train.py:5."
+    found = diagnose(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
+    assert (
+        found.sentence == "No rank made progress for 2 s: rank 0 is in barrier at train.py:3, rank 1 is at train.py:5."
+    )
 
 
 def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
-    found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
-    assert found.why == "ddpquiz itself failed in rank 1; its traceback is above."
-    assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
+    found = diagnose(seen(said, Exited(0.2, 1, FAULT)))
+    assert found.sentence == "ddpquiz itself failed in rank 1; its traceback is above."
+    assert diagnose(seen(Exited(0.2, 1, FAULT))).sentence == "Rank 1 exited with status 70."
 
 
 def differing(**counts):
@@ -110,13 +108,16 @@ def test_ranks_with_models_of_different_sizes_are_named():
     state = RunState()
     for event in (Began("train.py", (), 4, "cpu", "gloo", ""), *differing(r0=4, r1=6, r2=4, r3=4)):
         state.add(event)
-    found = root_cause.find(state)
-    assert (found.rank, found.why) == (1, "The models differ at train.py:9: rank 1 has 6 parameters, the others 4.")
+    found = diagnose(state)
+    assert (found.rank, found.sentence) == (
+        1,
+        "The models differ at train.py:9: rank 1 has 6 parameters, the others 4.",
+    )
 
 
 def test_of_two_models_of_different_sizes_none_is_at_fault():
-    found = root_cause.find(seen(*differing(r0=4, r1=1)))
-    assert (found.rank, found.why) == (
+    found = diagnose(seen(*differing(r0=4, r1=1)))
+    assert (found.rank, found.sentence) == (
         None,
         "The models differ at train.py:9: rank 0 has 4 parameters, rank 1 has 1 parameter.",
     )

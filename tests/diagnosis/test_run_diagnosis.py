@@ -5,7 +5,7 @@ import textwrap
 import passed
 import pytest
 
-from ddpquiz.diagnosis.verdict import NEXT
+from ddpquiz.diagnosis.verdict import ADVICE
 from ddpquiz.events.event import Hung, Issued, Note, Output
 from ddpquiz.ranks import run as watchdog
 from ddpquiz.ranks.request import Request
@@ -66,7 +66,7 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     (text,) = notes(events)
     assert text.startswith("No operation and no line of output for 1 s. ")
     assert text.endswith(
-        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it is still running at train.py:7."
+        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at train.py:7."
     )
     assert run.seen.end.ok
     assert len([event for event in events if isinstance(event, Output)]) == 3
@@ -99,7 +99,7 @@ def test_a_thread_that_only_beats_is_no_progress(started):
     """, timeout=1.5)  # fmt: skip
     list(run.events())
     assert run.seen.hung
-    assert "rank 2: it is still running at train.py:" in run.seen.end.why
+    assert "rank 2: it has not reached this call and was last seen at train.py:" in run.seen.end.why
 
 
 def test_a_lock_that_never_opens_is_told_although_no_rank_communicates(started):
@@ -122,5 +122,8 @@ def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
             run.stop("You stopped the run.")
     assert run.seen.end.why == "You stopped the run."
     standing, _, advice = run.seen.end.advice.partition("\n")
-    assert standing == "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it is still running at train.py:7."
-    assert advice == NEXT["late"]
+    assert (
+        standing
+        == "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it has not reached this call and was last seen at train.py:7."
+    )
+    assert advice == ADVICE["late"]

@@ -25,7 +25,7 @@ from ddpquiz.events.event import (
     OrderRepeated,
     Output,
     RandomDraw,
-    RankPosition,
+    RankStack,
     ScriptFinished,
     SyncPaused,
     SyncResumed,
@@ -49,8 +49,8 @@ EVENTS = [
     TensorRead(0.2, 1, 9, "demo.py", "item()", on_gpu=True),
     Output(0.25, 1, "stdout", "sum: 3.0 é", "sum", "3.0 é"),
     Issued(0.5, 0, 3, Operation("all_reduce", (0, 1), None, ((2, 3), ()), "float32", 28, "demo.py", 9), ("[1.0]",)),
-    Hung(9.0, 3.5, (RankPosition(0, "all_reduce", "demo.py", 9, "stack"),)),
-    End(9.1, False, 1, 2, 0, "Nothing moved for 3.5 s", "Wait."),
+    Hung(9.0, 3.5, (RankStack(0, "all_reduce", "demo.py", 9, "stack"),)),
+    End(9.1, False, 1, 2, 0, "No rank made progress for 3.5 s", "Wait."),
 ]
 
 

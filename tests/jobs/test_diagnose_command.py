@@ -71,7 +71,7 @@ def test_a_saved_run_is_judged_too(tmp_path):
     path = tmp_path / "run.json"
     path.write_text("".join(f"{encode(event)}\n" for event in [*events, End(2.0, False, 0, 0)]))
     ran = run(path)
-    assert ran.stdout.startswith("Calls that do not fit together\n")
+    assert ran.stdout.startswith("Mismatched calls\n")
     assert "From a saved run: 2 of 2 ranks." in ran.stdout
 
 

@@ -56,7 +56,7 @@ def stuck(tmp_path):
 
 def test_ranks_that_stay_in_a_broadcast_which_all_have_called_probably_name_different_roots(stuck):
     found = verdict(read_job(stuck))
-    assert (found.fault, found.culprits, found.standpoints[0].doing[:9]) == ("signature", (1, 2), "broadcast")
+    assert (found.fault, found.culprits, found.positions[0].doing[:9]) == ("signature", (1, 2), "broadcast")
     assert "does not name roots" in found.limits[0]
 
 

@@ -19,7 +19,10 @@ def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
     assert time.monotonic() - began < 300  # it may have to load torch first
     hung = of(events, Hung)[0]
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
-    assert end(events).why.endswith("ranks 0 and 2 wait in all_reduce for rank 1, which is at script.py:6.")
+    assert end(events).why == (
+        "Ranks 0 and 2 wait in all_reduce at script.py:7 for rank 1: it has not reached this call and was last seen at "
+        "script.py:6."
+    )
 
 
 def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):

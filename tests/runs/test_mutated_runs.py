@@ -29,7 +29,7 @@ from ddpquiz.events.event import (
     OptimizerStep,
     Output,
     Raised,
-    RankPosition,
+    RankStack,
     Recorded,
     Result,
     Started,
@@ -83,7 +83,7 @@ EVERY_KIND = [
     Issued(1.6, 0, 4, SUM),
     Raised(1.7, 1, "ValueError", "bad", TRACE),
     Exited(1.8, 1, 1),
-    Hung(1.9, 5.0, (RankPosition(0, "all_reduce", "train.py", 7, TRACE), RankPosition(1, "", "train.py", 9, TRACE))),
+    Hung(1.9, 5.0, (RankStack(0, "all_reduce", "train.py", 7, TRACE), RankStack(1, "", "train.py", 9, TRACE))),
     End(2.0, False, 1, 1, 1, "Rank 1 raised ValueError: bad", "Mend it."),
 ]
 

@@ -2,7 +2,7 @@
 
 from drawn_run import drawn, seen, text
 
-from ddpquiz.events.event import Began, Claimed, End, Exited, Hung, Output, Raised, RankPosition
+from ddpquiz.events.event import Began, Claimed, End, Exited, Hung, Output, Raised, RankStack
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.script import source
 
@@ -58,8 +58,10 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
 def test_a_hang_shows_what_each_rank_waits_in_and_where_it_stands():
     picture = seen(
         Exited(0.2, 1, 0),
-        Hung(3.0, 2.5, (RankPosition(0, "all_reduce", "/x/demo.py", 9, "File"), RankPosition(1, "", "", 0, ""))),
-        End(3.4, False, 0, 2, None, "Nothing moved for 2.5 s: rank 0 waits in a communication that cannot end."),
+        Hung(3.0, 2.5, (RankStack(0, "all_reduce", "/x/demo.py", 9, "File"), RankStack(1, "", "", 0, ""))),
+        End(
+            3.4, False, 0, 2, None, "No rank made progress for 2.5 s: rank 0 waits in a communication that cannot end."
+        ),
     )
     assert drawn(picture, 80).splitlines()[2:5] == [
         "        waits in                             stands at",

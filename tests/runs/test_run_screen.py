@@ -2,7 +2,7 @@
 
 from drawn_run import drawn, live, said, seen, text
 
-from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankPosition
+from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankStack
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source
@@ -44,7 +44,7 @@ def test_a_rank_that_ddpquiz_stopped_is_marked_where_it_stood(tmp_path):
     script.write_text("x = 1\nbarrier()\nsleep()\n")
     began = Began(str(script), (), 3, "cpu", "gloo", "3 ranks")
     barrier = Operation("barrier", (0, 1, 2), None, (), "", 0, str(script), 2)
-    hung = Hung(5.0, 4.0, (RankPosition(0, "barrier", str(script), 2, ""), RankPosition(1, "", str(script), 3, "")))
+    hung = Hung(5.0, 4.0, (RankStack(0, "barrier", str(script), 2, ""), RankStack(1, "", str(script), 3, "")))
     ends = [Exited(5.1, rank, -9, stopped=True) for rank in (0, 1)]
     picture = seen(
         Issued(0.1, 0, 1, barrier), Alive(0.2, 1, str(script), 3), hung, Exited(5.0, 2, 0), *ends, began=began

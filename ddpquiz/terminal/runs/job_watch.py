@@ -10,8 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.diagnosis import diagnose_record
-from ddpquiz.diagnosis.report import TITLES, limits_of, source_of, standpoint_cells
-from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, Standpoint, alike_ranks
+from ddpquiz.diagnosis.report import limits_of, position_cells, source_of
+from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, RankPosition, alike_ranks
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame
@@ -117,21 +117,21 @@ def _is_zombie(pid: int) -> bool:
 
 def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     """Draw a verdict, with what it rests on."""
-    title = Text(TITLES[verdict.fault], style="good" if verdict.fault == "none" else "bad")
+    title = Text(verdict.title, style="good" if verdict.fault == "none" else "bad")
     parts: list[RenderableType] = [title, prose(plain(verdict.sentence))]
-    if verdict.standpoints:
-        parts += section("Where the ranks stand", columns(map(_position_row, verdict.standpoints)))
+    if verdict.positions:
+        parts += section("Where the ranks stand", columns(map(_position_row, verdict.positions)))
     if verdict.together:
         parts += [Text(), prose(plain(verdict.together))]
-    if verdict.next:
-        parts += section("Look next", prose(verdict.next))
+    if verdict.advice:
+        parts += section("Look next", prose(verdict.advice))
     if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 
-def _position_row(each: Standpoint) -> tuple[Text, Text, Text]:
-    ranks, doing, place = standpoint_cells(each)
+def _position_row(each: RankPosition) -> tuple[Text, Text, Text]:
+    ranks, doing, place = position_cells(each)
     return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
 
 

@@ -1,0 +1,137 @@
+"""Ranks that do not get out of `init_process_group` or `new_group`: who forms other groups, never comes, or is late."""
+
+from collections.abc import Collection, Mapping
+
+from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out
+from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, FaultKind, RankPosition, wait
+from ddpquiz.events.collective import Collective
+from ddpquiz.events.event import JOIN, Forming
+from ddpquiz.events.formatting import format_place, format_ranks
+from ddpquiz.events.run_state import RunState
+
+_MOST_SIDES = 4  # that a sentence lists
+_FORM_ALL = (
+    "Every rank must call new_group for every group, in the same order, also for groups that it is not in. "
+    "With use_local_synchronization=True, only the members call it."
+)
+
+
+def different_groups(state: RunState, blocked: Mapping[int, Collective]) -> Diagnosis | None:
+    """Which ranks made other calls of new_group than the rest, if ranks are stuck: `blocked` says in what."""
+    if not state.groups.inside and not blocked:
+        return None
+    if verdict := unlike_groups(state):
+        return verdict
+    for calls in state.groups.open.values():
+        callers = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
+        others = {rank: collective for rank, collective in blocked.items() if rank not in calls}
+        if callers and others:
+            return _of_some(callers, others)
+    return None
+
+
+def unlike_groups(state: RunState) -> Diagnosis | None:
+    """Which ranks asked for other groups than the rest, also if that did no harm."""
+    groups = state.groups.open
+    numbers = (number for number, calls in groups.items() if len({call.members for call in calls.values()}) > 1)
+    first = min(numbers, default=None)
+    return None if first is None else _of_different(first, groups)
+
+
+def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+    """For which rank the others wait in new_group, or in init_process_group."""
+    for calls in state.groups.open.values():
+        waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
+        missing = {member for call in waiting.values() for member in call.members if member not in calls}
+        if missing:
+            callers = tuple(sorted(waiting))
+            first = waiting[callers[0]]
+            if verdict := _of_late(missing, _position(callers, first), "new_group", statuses):
+                return verdict
+    return _late_in_joining(state, statuses)
+
+
+def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+    gave_up = {rank for rank, raised in state.raised.items() if has_timed_out(raised)} - state.last_call.keys()
+    waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.waits_in(rank) == JOIN)))
+    missing = {*state.all_ranks} - state.joined - {*waiting} - state.last_call.keys()
+    if not waiting or not missing:
+        return None
+    if not gave_up:  # the others may just be about to come
+        missing = {rank for rank in missing if statuses[rank].seen or statuses[rank].kind != "late"}
+        missing = {rank for rank in missing if not statuses[rank].absent}
+    file, line = state.places.get(waiting[0], ("", 0))
+    return _of_late(missing, RankPosition(waiting, JOIN, file, line), JOIN, statuses)
+
+
+def _of_late(
+    missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus]
+) -> Diagnosis | None:
+    """That ranks wait in a call for the missing ones: for those that died, or else left, or else are late."""
+    for kind in ("dead", "left", "late"):
+        culprits = tuple(sorted(rank for rank in missing if statuses[rank].kind == kind))
+        if not culprits:
+            continue
+        status = statuses[culprits[0]]
+        place = f" at {format_place(status.file, status.line)}" if status.line else ""
+        what = f": it {status.words}{place}." if len(culprits) == 1 else "."
+        at = f" at {format_place(waiting.file, waiting.line)}" if waiting.line else ""
+        sentence = f"{_capitalized(wait(waiting.ranks))} in {call}{at} for {format_ranks(culprits)}{what}"
+        positions = waiting, *(statuses[rank].position(rank) for rank in culprits)
+        return Diagnosis(status.kind, culprits, sentence, positions, advice=ADVICE[kind])
+    return None
+
+
+def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> Diagnosis:
+    """That the k-th calls ask for different groups.
+
+    Ranks whose call is the next one of others have left one out; otherwise the majority decides.
+    """
+    calls, following = of_all[number], of_all.get(number + 1, {})
+    sides: dict[tuple[int, ...], list[int]] = {}
+    for rank, call in sorted(calls.items()):
+        sides.setdefault(call.members, []).append(rank)
+    early = [rank for rank, call in calls.items()
+             if any(following_call.members == call.members and calls[other].members != call.members
+                    for other, following_call in following.items() if other in calls)]  # fmt: skip
+    most = max(map(len, sides.values()))
+    few = [rank for ranks in sides.values() for rank in ranks if len(ranks) < most]
+    same_line = len({(call.file, call.line) for call in calls.values()}) == 1
+    fault: FaultKind = "missing" if early else "signature" if same_line else "order"
+    texts = [f"{format_ranks(ranks)} called {_call(calls[ranks[0]])}" for ranks in sides.values()]
+    more = f"; and {len(texts) - _MOST_SIDES} more" if len(texts) > _MOST_SIDES else ""
+    sentence = f"{_capitalized(texts[0])}, but {'; '.join(texts[1:_MOST_SIDES])}{more}."
+    if early and len(sides) == 2:
+        left_out = next(calls[rank] for rank in calls if rank not in early)
+        sentence = f"{_capitalized(format_ranks(early))} did not call {_call(left_out)}, but {_call(calls[early[0]])}."
+    positions = tuple(_position(tuple(ranks), calls[ranks[0]]) for ranks in sides.values())
+    return Diagnosis(fault, tuple(sorted(early or few or calls)), sentence, positions, index=number, advice=_FORM_ALL)
+
+
+def _of_some(callers: Mapping[int, Forming], others: Mapping[int, Collective]) -> Diagnosis:
+    """That some ranks wait in new_group while others wait in an operation, and so never call it."""
+    forming, rest = tuple(sorted(callers)), tuple(sorted(others))
+    few, first = len(forming) < len(rest), callers[forming[0]]
+    at = others[rest[0]].calls[rest[0]].operation
+    sentence = f"{'only ' * few}{format_ranks(forming)} called {_call(first)}; {format_ranks(rest)} went on to {at.op}"
+    positions = (_position(forming, first), RankPosition(rest, at.op, at.file, at.line))
+    return Diagnosis(
+        "missing", forming if few else rest, f"{_capitalized(sentence)} at {format_place(at.file, at.line)}.",
+        positions, advice=_FORM_ALL,
+    )  # fmt: skip
+
+
+def _call(event: Forming) -> str:
+    return f"{_request(event)} at {format_place(event.file, event.line)}"
+
+
+def _request(event: Forming) -> str:
+    return f"new_group for {format_ranks(event.members)}"
+
+
+def _position(ranks: tuple[int, ...], event: Forming) -> RankPosition:
+    return RankPosition(ranks, _request(event), event.file, event.line)
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]

@@ -1,0 +1,357 @@
+"""Calls of ranks that do not match: which rank made the wrong one, and how that reads.
+
+A call may differ in what it asks for, in its place in the order, or have no counterpart: an extra call shifts all later
+ones, a message is never sent, ranks wait for each other in a circle. Dumps do not name roots, and a rank may leave no
+record: then what the others show says what does not match.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from ddpquiz.diagnosis.ranks_at_fault import (
+    Deviation,
+    find_deviation,
+    left_a_loop,
+    opposite_branches,
+    sides_of,
+    singled_out,
+    unusual_ranks,
+)
+from ddpquiz.diagnosis.verdict import (
+    ADVICE,
+    MESSAGES,
+    SIZES,
+    TAGS,
+    UNEVEN,
+    Diagnosis,
+    FaultKind,
+    RankPosition,
+    advise_pairs,
+    call_at,
+    position_of,
+    request,
+    request_at,
+    wait,
+)
+from ddpquiz.events.collective import Call, CallOrder, Collective
+from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch
+from ddpquiz.events.run_state import RunState
+
+_MOST_SIDES = 6  # that a sentence lists
+
+
+def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) -> Diagnosis:
+    """Which ranks made the call that does not match, and both lines."""
+    if {call.operation.op for call in collective.calls.values()} == {*POINT_TO_POINT}:
+        return _of_pair(collective, order)
+    calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
+    deviation = find_deviation(calls, order)
+    fault: FaultKind = "order" if mismatch.kind == "order" else deviation.fault
+    if (
+        fault in ("missing", "signature")
+        and not deviation.extra
+        and (verdict := _of_extra_call(collective, deviation, order))
+    ):
+        return verdict
+    culprits = tuple(sorted(calls)) if deviation.guessed and fault != "missing" else deviation.ranks
+    sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
+    if fault == "signature" and len(sides) > 2:  # more than right and wrong
+        sentence, positions = (
+            _all_sides(sides),
+            tuple(position_of((*ranks,), operation) for operation, ranks in sides.items()),
+        )
+    else:
+        sentence = _deviation_sentence(fault, deviation)
+        positions = (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected))
+    return Diagnosis(
+        fault, culprits, sentence, positions, collective.group, collective.members, collective.index,
+        _together(deviation), _advice(fault, deviation),
+        (f"As many ranks are on both sides: {format_ranks(deviation.others)} may be wrong.",) if deviation.tied else (),
+    )  # fmt: skip
+
+
+def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
+    """That a line which only one side reached has shifted the calls, if there is one."""
+    callers, others = deviation.ranks, deviation.others
+    extra = extra_call(collective, callers, others, order)
+    if extra is None:
+        callers, others = others, callers
+        extra = extra_call(collective, callers, others, order)
+    if extra is None or deviation.guessed:
+        return None
+    who, rest = format_ranks(callers), format_ranks(others)
+    sentence = f"Only {who} called {call_at(extra)}; {rest} never did, so the calls after it do not match."
+    if callers == deviation.others:
+        sentence = (
+            f"{rest.capitalize()} never called {call_at(extra)}, as {who} did, so the calls after it do not match."
+        )
+    return Diagnosis(
+        "missing", deviation.ranks, sentence,
+        (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected)),
+        collective.group, collective.members, collective.index, _together(deviation), ADVICE["missing"],
+    )  # fmt: skip
+
+
+def _advice(fault: FaultKind, deviation: Deviation) -> str:
+    """What to do: where some ranks have left a loop in which others reduce gradients, their batches differ."""
+    for inner, outer in ((deviation.call, deviation.expected), (deviation.expected, deviation.call)):
+        is_own = {*deviation.ranks} <= singled_out(
+            [inner, outer]
+        )  # the script sends these ranks there, whatever their batches
+        if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer) and not is_own:
+            return UNEVEN
+    return (
+        advise_pairs((deviation.call.op, deviation.expected.op))
+        if deviation.call.op in POINT_TO_POINT
+        else ADVICE[fault]
+    )
+
+
+def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
+    """That a send and its receive have different sizes or dtypes; the one that is new in its line is wrong."""
+    calls = {rank: call.operation for rank, call in collective.calls.items()}
+    changed = tuple(rank for rank, operation in calls.items() if order.usual_request(operation, 1))
+    culprits = changed if len(changed) == 1 else tuple(sorted(calls))
+    source, to = collective.members
+    sent, received = calls[source], calls[to]
+    sentence = f"Rank {source} sends {_sized(sent)}, but rank {to} receives {_sized(received)}."
+    return Diagnosis(
+        "signature", culprits, sentence,
+        tuple(position_of((rank,), operation) for rank, operation in sorted(calls.items())),
+        collective.group, collective.members, collective.index, advice=SIZES,
+        limits=() if len(culprits) == 1 else ("Nothing in the record tells which of the two is right.",),
+    )  # fmt: skip
+
+
+def _sized(operation: Operation) -> str:
+    place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
+    return f"{format_shapes(operation.shapes)} {operation.dtype}{place}"
+
+
+def _all_sides(sides: Mapping[Operation, Sequence[int]]) -> str:
+    texts = [f"{format_ranks(ranks)}: {request_at(operation)}" for operation, ranks in sides.items()]
+    more = f"; and {len(texts) - _MOST_SIDES} more" if len(texts) > _MOST_SIDES else ""
+    return f"Ranks ask for different things in one call: {'; '.join(texts[:_MOST_SIDES])}{more}."
+
+
+def _deviation_sentence(fault: FaultKind, deviation: Deviation) -> str:
+    """Write which ranks deviate, and from which call of the others."""
+    who, others = format_ranks(deviation.ranks).capitalize(), format_ranks(deviation.others)
+    call, expected = call_at(deviation.call), call_at(deviation.expected)
+    if fault == "missing" and deviation.extra and len(deviation.ranks) > len(deviation.others):
+        return f"{who} went on to {call}, while {others} called {expected}."
+    if fault == "missing" and deviation.extra:
+        return f"Only {who.lower()} called {call}; {others} called {expected} instead."
+    if fault == "missing":
+        return f"{who} did not call {expected}, in which {wait(deviation.others)}, but went on to {call}."
+    if fault == "order":
+        return f"{who} called {call} where {others} called {expected}."
+    return f"{who} called {request_at(deviation.call)}, but {others} called {request_at(deviation.expected)}."
+
+
+def _together(deviation: Deviation) -> str:
+    """Write what all ranks had called before, if it was the same."""
+    return f"Before that, all of them had called {call_at(deviation.before)}." if deviation.before else ""
+
+
+def extra_call(
+    collective: Collective, ranks: Collection[int], others: Collection[int], order: CallOrder
+) -> Operation | None:
+    """The first collective before this one in a line that some of `ranks` reached and none of `others`.
+
+    Calls pair by their order, so such a call may have met another one of the others without an error, and the calls
+    that do not match come later, in other lines. None if the others also reached a line of their own, or if the line
+    stands in the opposite branch of one that they share: then both may belong together.
+    """
+    sites = order.sites(collective.group, collective.members)
+    ours, theirs = {*ranks}, {*others}
+    before = [
+        (operation, {*callers}, {r for r, at in callers.items() if at < collective.index})
+        for operation, callers in sites
+    ]
+    own = [operation for operation, callers, early in before if early & ours and not callers & theirs]
+    if not own or any(early & theirs and not callers & ours for _, callers, early in before):
+        return None
+    if any(opposite_branches(own[0], operation) for operation, callers, _ in before if callers & theirs):
+        return None
+    return own[0]
+
+
+# Ranks that wait for each other, or for a message that never comes.
+
+
+def circular_wait(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
+    """Who is at fault; `waits` says in which operation each rank waits for others that wait themselves."""
+    return _lost_message(waits, order) or _of_cycle(waits, order)
+
+
+def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
+    """Which ranks left the common order, or the circle itself where none did."""
+    rank = min(waits, key=lambda rank: waits[rank].calls[rank].issued)
+    cycle = [rank]
+    while (following := next((other for other in waits[cycle[-1]].awaited if other in waits), None)) is not None:
+        if following in cycle:
+            cycle = cycle[cycle.index(following) :]
+            break
+        cycle.append(following)
+    calls = {rank: (waiting.calls[rank].operation, waiting.calls[rank].after) for rank, waiting in waits.items()}
+    operations = [calls[rank][0] for rank in cycle]
+    in_pairs = all(operation.op in POINT_TO_POINT for operation in operations)
+    first = waits[cycle[0]]
+    if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
+        odd = unusual_ranks(calls, order)
+        near = {rank: call for rank, call in calls.items() if rank in odd or odd.intersection(waits[rank].awaited)}
+        if len({operation for operation, _ in near.values()}) > 1:  # the others are where they should be
+            calls = near
+        deviation = find_deviation(calls, order)
+        fault: FaultKind = "missing" if deviation.fault == "missing" and not deviation.extra else "order"
+        both = (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected))
+        return Diagnosis(
+            fault, deviation.ranks, _deviation_sentence(fault, deviation), both,
+            first.group, first.members, first.index, _together(deviation), ADVICE[fault],
+        )  # fmt: skip
+    positions = tuple(position_of((rank,), calls[rank][0]) for rank in sorted(cycle))
+    text = "; ".join(
+        f"rank {rank} {'for its' if calls[rank][0].in_background else 'in'} {call_at(calls[rank][0])}"
+        for rank in sorted(cycle)
+    )
+    places = Counter(operation.place for operation, _ in calls.values())
+    advice = advise_pairs(
+        {operation.op for operation in operations},
+        in_background=all(operation.in_background for operation in operations),
+        worked_before=all(order.calls_in(operation.place) > places[operation.place] for operation in operations),
+    )
+    return Diagnosis(
+        "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", positions, first.group, first.members,
+        first.index, "", advice if in_pairs else ADVICE["order"],
+    )  # fmt: skip
+
+
+def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis | None:
+    """Why a message does not arrive; `waits` says in which operation each rank waits for others."""
+    for rank, pair in waits.items():
+        operation, peer = pair.calls[rank].operation, pair.awaited[0]
+        if operation.op not in POINT_TO_POINT or peer not in waits:
+            continue
+        other = waits[peer].calls[peer].operation
+        if other.op not in POINT_TO_POINT:
+            return _of_other_half(rank, pair, peer, waits[peer].calls[peer], order)
+        if other.peer == rank and {operation.op, other.op} == {*POINT_TO_POINT} and operation.tag != other.tag:
+            return _of_tags({rank: operation, peer: other}, pair)
+    return None
+
+
+def _of_other_half(rank: int, pair: Collective, peer: int, instead: Call, order: CallOrder) -> Diagnosis:
+    """That a rank waits in a send or receive, and its peer went on to a collective.
+
+    The peer left out its half, unless this rank never made such a step before and the peer did.
+    """
+    call = pair.calls[rank]
+    positions = (position_of((rank,), call.operation), position_of((peer,), instead.operation))
+    is_usual = order.place_follows(call.operation, call.after) > 1
+    if order.place_follows(instead.operation, instead.after) > 1 and not is_usual:
+        sentence = f"Only rank {rank} called {call_at(call.operation)}; rank {peer}, which it waits for, is in "
+        return Diagnosis(
+            "missing", (rank,), f"{sentence}{call_at(instead.operation)}.", positions, pair.group, pair.members,
+            pair.index, advice=MESSAGES,
+        )  # fmt: skip
+    half = (
+        "a message that rank {} did not send" if call.operation.op == "recv" else "a receive that rank {} did not call"
+    )
+    return Diagnosis(
+        "missing", (peer,),
+        f"Rank {rank} waits in {call_at(call.operation)} for {half.format(peer)}: rank {peer} went on to "
+        f"{call_at(instead.operation)}.",
+        positions, pair.group, pair.members, pair.index, advice=MESSAGES,
+        limits=() if is_usual else (f"Rank {rank} may also have called {call.operation.op} once too often.",),
+    )  # fmt: skip
+
+
+def _of_tags(calls: dict[int, Operation], pair: Collective) -> Diagnosis:
+    sent, received = sorted(calls, key=lambda rank: calls[rank].op == "recv")
+    sentence = (
+        f"Rank {sent} sends with tag {_tag_at(calls[sent])}, but rank {received} receives with tag "
+        f"{_tag_at(calls[received])}."
+    )
+    return Diagnosis(
+        "signature", tuple(sorted(calls)), sentence,
+        tuple(position_of((rank,), operation) for rank, operation in sorted(calls.items())),
+        pair.group, pair.members, pair.index, advice=TAGS,
+        limits=("Nothing in the record tells which of the two is right.",),
+    )  # fmt: skip
+
+
+def _tag_at(operation: Operation) -> str:
+    return (
+        f"{operation.tag} at {format_place(operation.file, operation.line)}" if operation.line else f"{operation.tag}"
+    )
+
+
+# What does not match where the calls alone do not show it.
+
+
+def hidden_roots(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
+    """That ranks stay in an operation which all members have called, if only their roots can differ.
+
+    `blocked` says in which operation each rank is that does not go on.
+    """
+    waits = {rank: collective for rank, collective in blocked.items() if collective.awaited}
+    stuck = {
+        rank: collective
+        for rank, collective in blocked.items()
+        if not collective.awaited and _hides_root(collective, state)
+    }
+    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
+    if not stuck or not has_proof or any({*waited.awaited} - {*stuck, *waits} for waited in waits.values()):
+        return None
+    ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
+    operation = collective.operation
+    special = tuple(sorted(singled_out([operation], in_roots=True)))
+    named = f"; the script gives {format_ranks(special)} another one" if special else ""
+    limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
+    if special:
+        limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."
+    return Diagnosis(
+        "signature", special or ranks,
+        f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
+        f"they probably name different roots{named}.",
+        (position_of(ranks, operation),), collective.group, collective.members, collective.index,
+        advice=ADVICE["signature"], limits=(limit,),
+    )  # fmt: skip
+
+
+def _hides_root(collective: Collective, state: RunState) -> bool:
+    """True if it has a root that the record does not name, and all of its members are known.
+
+    Gloo's dumps show who is in a group only once each member has used it.
+    """
+    is_known = collective.index > 0 or len(collective.members) == state.ranks
+    return is_known and collective.op in ROOTED and collective.operation.peer is None
+
+
+def changed_request(blocked: Mapping[int, Collective], absent: tuple[int, ...], order: CallOrder) -> Diagnosis | None:
+    """That ranks changed the shape or dtype of a call in which they wait for ranks without a record.
+
+    Gloo ends the ranks whose tensors have no room for what they receive, so those often leave nothing.
+    """
+    calls: dict[int, Operation] = {
+        rank: collective.calls[rank].operation
+        for rank, collective in blocked.items()
+        if collective.op.startswith(EQUAL_SHAPES)
+    }
+    changed = {rank: operation for rank, operation in calls.items() if order.usual_request(operation, len(calls))}
+    if not changed or len({*changed.values()}) > 1:
+        return None
+    ranks, operation = tuple(sorted(changed)), next(iter(changed.values()))
+    usual = order.usual_request(operation, len(calls)) or operation
+    collective = blocked[ranks[0]]
+    return Diagnosis(
+        "signature", ranks,
+        f"{format_ranks(ranks).capitalize()} called {request_at(operation)}; before, every call in that line was "
+        f"{request(usual)}.",
+        (position_of(ranks, operation), RankPosition(absent, "left no record")),
+        collective.group, collective.members, collective.index, advice=ADVICE["signature"],
+        limits=(f"{format_ranks(absent).capitalize()} left no record; the cause may also be there.",),
+    )  # fmt: skip

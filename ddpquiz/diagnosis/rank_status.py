@@ -1,0 +1,390 @@
+"""What became of each rank: it finished, failed by itself or because of another rank, or still runs.
+
+`find_statuses` says it of every rank. `explain_failure` says why the first rank failed, and what to do about it: it
+knows what common exceptions, signals and exit statuses of a distributed script mean.
+"""
+
+import math
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition, call_at
+from ddpquiz.errors import FAULT
+from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
+from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame
+from ddpquiz.events.run_state import RunState
+from ddpquiz.plural import plural
+
+GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
+
+# What a rank raises because another one has failed or does not arrive: never the cause.
+_CONSEQUENCE = re.compile(
+    r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
+    r"wait timeout after|Socket Timeout|Connection refused|failed to pass monitoredBarrier|recvValue failed|"
+    r"sendBytes failed|client socket has timed out|Timed out after \d+ seconds waiting"
+)
+_TIMED_OUT = re.compile(
+    r"Timed out waiting (\d{1,12})ms|wait timeout after (\d{1,12})ms|Timed out after (\d{1,9}) seconds waiting"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatus:
+    """`kind` is "late" for a rank that still runs; `words` continue the sentence "rank 2 ...".
+
+    `file` and `line` are where it stands or died, if that is known; `limit` says what is not known. `seen` is True if a
+    stack shows where it stands.
+    """
+
+    kind: Literal["late", "left", "dead"]
+    words: str
+    file: str = ""
+    line: int = 0
+    limit: str = ""
+    absent: bool = False
+    seen: bool = False
+
+    def position(self, rank: int) -> RankPosition:
+        return RankPosition((rank,), self.words, self.file, self.line)
+
+
+NO_RECORD = RankStatus(
+    "dead", "left no record", limit="Nothing of it was recorded: it died, or its file was not collected.", absent=True
+)
+
+
+def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[RankStack]) -> dict[int, RankStatus]:
+    """The status of each rank at the time when the first one failed, or now.
+
+    `absent` are ranks of which nothing is known, and `stacks` those that ranks wrote.
+    """
+    first = min((time for _, time, _ in _failures(state)), default=None)
+    lost = any(is_consequence(raised) and not has_timed_out(raised) for raised in _raised(state).values())
+    silent = _silent_first(state, absent) if lost else None
+    stack_of = {stack.rank: stack for stack in stacks}
+    statuses = {}
+    for rank in range(state.ranks):
+        if rank in absent:
+            statuses[rank] = NO_RECORD
+        elif rank == silent:
+            file, line = state.places.get(rank, ("", 0))
+            words = "is gone: its record ends there, and the others lost the connection"
+            statuses[rank] = RankStatus("dead", words, file, line)
+        else:
+            statuses[rank] = _status(rank, state, first, stack_of.get(rank))
+    return statuses
+
+
+def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
+    raised, exited = _raised(state).get(rank), state.exited.get(rank)
+    if raised and not is_consequence(raised):
+        file, line = own_frame(raised.traceback, state.script)
+        return RankStatus("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
+    if exited and not raised and exited.status == 0:
+        return RankStatus("left", "has finished")
+    in_time = exited is not None and (first is None or exited.time <= first + GRACE)
+    if exited and not raised and not exited.stopped and in_time:
+        return RankStatus("dead", _ended(exited), *state.places.get(rank, ("", 0)))
+    if rank in state.finished and not raised:
+        return RankStatus("left", "has finished")
+    if stack and not stack.line:
+        return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
+    file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
+    words = f"has not reached this call{' and was last seen' if line else ''}"
+    return RankStatus("late", words, file, line, seen=stack is not None)
+
+
+def _silent_first(state: RunState, absent: Collection[int]) -> int | None:
+    """The rank that ended without a word, before all others of that kind."""
+    quiet = [rank for rank in range(state.ranks) if rank not in {*state.raised, *state.exited, *absent}]
+    return min(quiet, key=lambda rank: state.last_event_at.get(rank, 0.0), default=None)
+
+
+def _ended(exited: Exited) -> str:
+    if exited.status < 0:
+        return "was killed because memory ran out" if exited.memory else f"was ended by signal {-exited.status}"
+    return f"exited with status {exited.status}"
+
+
+def _first_line(raised: Raised) -> str:
+    return raised.message.strip().partition("\n")[0]
+
+
+# Whether ranks failed, and why: the rank that failed first, not the ranks that only noticed.
+
+
+def is_consequence(raised: Raised) -> bool:
+    """Whether a rank raised this only because another one failed or did not arrive."""
+    return bool(_CONSEQUENCE.search(raised.message))
+
+
+def has_timed_out(raised: Raised) -> bool:
+    """Whether a rank raised this because another one did not arrive in time."""
+    return is_consequence(raised) and bool(re.search("imed out|wait timeout", raised.message))
+
+
+def failed_in_communication(state: RunState) -> bool:
+    """Whether every failed rank failed while it communicated."""
+    texts = [raised.message for raised in state.raised.values()]
+    texts += [_stderr(rank, state) for rank, exited in state.exited.items() if exited.status == -signal.SIGABRT]
+    return bool(texts) and all(_CONSEQUENCE.search(text) or "gloo" in text.lower() for text in texts)
+
+
+def has_failed(state: RunState) -> bool:
+    """Whether a run has failed: its ranks hang, or one of them failed."""
+    return state.hung is not None or bool(_failures(state))
+
+
+def hang_behind_timeouts(now: float, stacks: tuple[RankStack, ...], state: RunState) -> Hung | None:
+    """The hang that made every failed rank fail: it waited as long as the time-out of its group allows."""
+    texts = [raised.message for raised in state.raised.values()]
+    waited = [max(map(_seconds, _TIMED_OUT.findall(text)), default=0.0) for text in texts]
+    if not any(waited) or not all(consequence for consequence, _, _ in _failures(state)):
+        return None
+    return Hung(now, max(waited), tuple(_before_timeout(stack, state) for stack in stacks))
+
+
+def _seconds(numbers: tuple[str, str, str]) -> float:
+    send, store, join = (float(text or 0) for text in numbers)
+    return max(send / 1000, store / 1000, join)
+
+
+def _before_timeout(stack: RankStack, state: RunState) -> RankStack:
+    """Where a rank stood before it timed out, if it did."""
+    raised = state.raised.get(stack.rank)
+    if raised is None:
+        return stack
+    last = state.last_call.get(stack.rank)
+    file, line = own_frame(raised.traceback, state.script)
+    waited_in = state.waits_in(stack.rank) or (last.operation.op if last else JOIN)
+    return RankStack(stack.rank, waited_in, file, line, raised.traceback)
+
+
+def _raised(state: RunState) -> dict[int, Raised]:
+    """What ranks raised; without what they raise when a hang has been noticed and they are ended."""
+    end = state.hung.time if state.hung else math.inf
+    return {rank: raised for rank, raised in state.raised.items() if raised.time <= end}
+
+
+def _failures(state: RunState) -> list[tuple[bool, float, int]]:
+    """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
+    failures = [(is_consequence(raised), raised.time, raised.rank) for raised in _raised(state).values()]
+    failures += [
+        (False, exited.time, rank)
+        for rank, exited in state.exited.items()
+        if exited.status and not exited.stopped and rank not in state.raised
+    ]
+    return sorted(failures)
+
+
+def explain_failure(state: RunState, *, of_consequence: bool = False) -> Diagnosis | None:
+    """Why the first rank failed by itself, and which ranks failed in the same way; None if none did.
+
+    With `of_consequence`, also of a rank that failed only because of another one.
+    """
+    failures = _failures(state)
+    if not failures or (failures[0][0] and not of_consequence):
+        return None
+    first = failures[0][2]
+    if raised := state.raised.get(first):
+        return _explain_exception(raised, state)
+    status = state.exited[first].status
+    ranks = [rank for consequence, _, rank in failures
+             if not consequence and rank not in state.raised and state.exited[rank].status == status]  # fmt: skip
+    sentence, advice = _explain_exit(min(ranks), state)
+    return _dead(ranks, f"{sentence}{_also(ranks, 'ended in the same way')}", advice)
+
+
+def _dead(ranks: Collection[int], sentence: str, advice: str) -> Diagnosis:
+    return Diagnosis("dead", tuple(sorted(ranks)), sentence, advice=advice)
+
+
+def _also(ranks: Collection[int], what: str) -> str:
+    """A sentence on the ranks beside the first one, if there are any."""
+    _, *others = sorted(ranks)
+    return f" {format_ranks(others).capitalize()} {what}." if others else ""
+
+
+def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
+    frame = own_frame(first.traceback, state.script)
+    ranks = [raised.rank for raised in state.raised.values()
+             if raised.error == first.error and own_frame(raised.traceback, state.script) == frame]  # fmt: skip
+    rank = min(ranks)  # which of them raised first is chance
+    raised = state.raised[rank]
+    if raised.error == "SystemExit":
+        return _dead(ranks, *_explain_sys_exit(rank, raised.message, _where(*frame), state))
+    if _COUNTS.search(raised.message):
+        return _explain_different_models(state, _where(*frame))
+    text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
+    if known := _explain_text(text, rank, _where(*frame), state):
+        sentence, advice = known
+        return _dead(ranks, f"{sentence}{_also(ranks, 'raised the same error')}", advice)
+    place = f" at {format_place(*frame)}" if frame[0] else ""
+    sentence = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}: {_first_line(raised)}"
+    return _dead(ranks, sentence.rstrip(": "), ADVICE["raised"])
+
+
+def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> tuple[str, str]:
+    if message.strip() and not re.fullmatch(r"\d+", message):
+        return message, ""  # sys.exit("a sentence")
+    if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
+        return (
+            f"The script rejects its arguments: {printed[1].rstrip('.')}.",
+            "Arguments after -- go to the script; `-- --help` lists those that it has.",
+        )
+    status = message.strip() or "1"  # Python's for a text, also for an empty one
+    return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."
+
+
+def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
+    exited, last = state.exited[rank], state.last_call.get(rank)
+    after = f", after {call_at(last.operation)}" if last else ""
+    if exited.status < 0:
+        return _explain_signal(exited, after, state)
+    if exited.status == FAULT and "ddpquiz" in _stderr(rank, state):
+        return f"ddpquiz itself failed in rank {rank}; its traceback is above.", "Please report it."
+    return (
+        f"Rank {rank} exited with status {exited.status}{after}.",
+        "It exited without an exception, for example through os._exit().",
+    )
+
+
+def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, str]:
+    rank, number, last = exited.rank, -exited.status, state.last_call.get(exited.rank)
+    if number == signal.SIGKILL and exited.memory:
+        why = f"The kernel killed rank {rank} because memory ran out{after}."
+        return why, _OUT_OF_MEMORY.format(ranks=state.ranks)
+    if number == signal.SIGKILL:
+        return (
+            f"Rank {rank} was killed by SIGKILL{after}.",
+            "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
+        )
+    where = _where(last.operation.file, last.operation.line) if last else "an unknown place"
+    if known := _explain_text(_stderr(rank, state), rank, where, state):
+        return known
+    # Real-time signals have numbers only.
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if frames_in(exited.stack):
+        place = _where(*own_frame(exited.stack, state.script, newest_first=True))
+        return f"Rank {rank} crashed with {name} at {place}.", "Native code crashed; the stack is above."
+    return f"Rank {rank} was ended by {name}{after}.", ""
+
+
+def _stderr(rank: int, state: RunState) -> str:
+    return "\n".join(line.text for line in state.lines if line.rank == rank and line.stream == "stderr")
+
+
+def _where(file: str, line: int) -> str:
+    return format_place(file, line) if file else "an unknown place"
+
+
+# What DDP's complaint about models of different sizes means: which ranks have how many parameters.
+
+_COUNTS = re.compile(
+    r"DDP expects same model across all ranks, but Rank (\d{1,6}) has (\d{1,12}) params, "
+    r"while rank (\d{1,6}) has inconsistent (\d{1,12}) params"
+)
+
+
+def _explain_different_models(state: RunState, where: str) -> Diagnosis:
+    """Which ranks have models of other sizes, by the messages of all ranks: each names the sizes of two of them."""
+    counts: dict[int, int] = {}
+    for _, raised in sorted(state.raised.items()):
+        for rank, size, other, other_size in _COUNTS.findall(raised.message):
+            counts.update({int(rank): int(size), int(other): int(other_size)})
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for rank in sorted(counts):
+        groups[counts[rank]].append(rank)
+    usual = max(groups, key=lambda count: len(groups[count]))
+    odd = [rank for rank, count in counts.items() if count != usual]
+    parts = [
+        f"{format_ranks(members)} {'has' if len(members) == 1 else 'have'} {plural(count, 'parameter')}"
+        for count, members in sorted(groups.items(), key=lambda group: len(group[1]))
+    ]
+    if len(counts) == state.ranks and len(parts) == 2 and len(groups[usual]) > len(odd):
+        parts[-1] = f"the {'others' if len(groups[usual]) > 1 else 'other'} {usual:,}"
+    culprits = odd if len(groups[usual]) > 1 else counts
+    return Diagnosis(
+        "signature", tuple(sorted(culprits)), f"The models differ at {where}: {', '.join(parts)}.",
+        advice="DDP needs the same model on every rank. Find out what makes it depend on the rank there.",
+    )  # fmt: skip
+
+
+# What common exceptions of a distributed script mean, and what to do about them.
+
+_OUT_OF_MEMORY = (
+    "The {ranks} ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
+)
+# How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
+# {rank} raised it at {where}.
+_MEANINGS = {
+    r"ValueError: Default process group has not been initialized": (
+        "Rank {rank} uses torch.distributed at {where}, but no process group exists there.",
+        "Call dist.init_process_group() before that line, and dist.destroy_process_group() only at the end.",
+    ),
+    r"ValueError: trying to initialize the default process group twice": (
+        "Rank {rank} calls init_process_group at {where}, but a process group exists already.",
+        "Call it once, or call dist.destroy_process_group() in between.",
+    ),
+    r".*you tried to allocate (?P<bytes>\d{1,30}) bytes": (
+        "Rank {rank} ran out of memory at {where}: it asked for {size} at once.",
+        _OUT_OF_MEMORY,
+    ),
+    r".*CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)": (
+        "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
+        "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
+    ),
+    r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
+    r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
+    r"requires CUDA support|no CUDA-capable device|CUDA error: invalid device ordinal|"
+    r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"
+    r"IndexError: list index out of range\n[^\n]*(device|cuda|gpu)": (  # an empty list of GPUs
+        "Rank {rank} needs a GPU at {where}, but this run has none for it: {reason}.",
+        'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").',
+    ),
+    r"ModuleNotFoundError: No module named '(?P<module>[^']+)'": (
+        "Rank {rank} imports {module} at {where}, but no such module is installed.",
+        "Install it in the environment of ddpquiz. Modules in the script's folder are found, as under torchrun.",
+    ),
+    r"torch\.multiprocessing\.spawn\.Process\w+Exception: .*?-- Process (?P<process>\d+) terminated": (
+        "Process {process} of those that rank {rank} started at {where} failed; its traceback is above.",
+        "Let `ddpquiz run` start the ranks instead of the script, so that each of them is watched.",
+    ),
+    r"EOFError: EOF when reading a line": (
+        "Rank {rank} waits for keyboard input at {where}, but ranks have no keyboard.",
+        "Pass the value to the script as an argument.",
+    ),
+    rf"RuntimeError: Expected to have finished reduction in the prior iteration.*{UNUSED}(?P<names>[^\n]+)": (
+        "No gradient in the step before for {names}, so DDP raised at {where} on rank {rank}.",
+        "Use all parameters in the loss, or pass find_unused_parameters=True.",
+    ),
+    r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
+    r"(?P<indices>[\d ]+\d)": (
+        "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
+        "Use all parameters in the loss, or pass find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO names them.",
+    ),
+    r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (
+        "Rank {rank} received {got} bytes in {op} at {where}, but its tensor has room for only {room}.",
+        "Shapes, dtypes and split sizes must agree on all ranks. Print them before that line to see which differ.",
+    ),
+}
+
+
+def _explain_text(text: str, rank: int, where: str, state: RunState) -> tuple[str, str] | None:
+    """What the text of an exception means and what to do, or None if it is not known."""
+    last = state.last_call.get(rank)
+    facts: dict[str, object] = {
+        "rank": rank, "ranks": state.ranks, "where": where, "op": last.operation.op if last else "a communication",
+        "reason": state.began.reason.rpartition("· ")[2] if state.began else "",  # why this run uses this device
+    }  # fmt: skip
+    for pattern, (sentence, advice) in _MEANINGS.items():
+        if match := re.match(pattern, text, re.DOTALL):
+            named = match.groupdict()
+            size = {"size": format_bytes(int(named["bytes"]))} if "bytes" in named else {}
+            facts |= named | size
+            return sentence.format(**facts), advice.format(**facts)
+    return None
