@@ -29,7 +29,7 @@ from ddpquiz.terminal.kit import layout, style
 
 # The options of `ddpquiz plan`, and the job that they describe.
 
-STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
+_STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
 _NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
@@ -130,17 +130,17 @@ class PlanOptions:
         model = load_model(self.model)
         sequence = self.seq or model.sequence
         sizes = Sizes(
-            batch=self.batch or max(1, STEP_TOKENS // sequence),
+            batch=self.batch or max(1, _STEP_TOKENS // sequence),
             sequence=sequence,
-            states=one_of(States, self.states, "--states"),
+            states=_one_of(States, self.states, "--states"),
             flash=self.flash,
         )
         return Job(model, self.sized(self.layout, gpus), sizes)
 
     def sized(self, text: str, gpus: int) -> Layout:
         """Return the layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
-        sizes = axis_sizes(text)
-        schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
+        sizes = _axis_sizes(text)
+        schedule = _one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
             schedule = PipelineSchedule.INTERLEAVED
         inner = sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1)
@@ -152,7 +152,7 @@ class PlanOptions:
             micro_batch=self.micro_batch,
             chunks=self.chunks,
             schedule=schedule,
-            recompute=one_of(Recompute, self.recompute, "--recompute"),
+            recompute=_one_of(Recompute, self.recompute, "--recompute"),
             sequence_parallel=self.sequence_parallel,
             overlap=self.overlap,
             tp_overlap=self.tp_overlap,
@@ -164,7 +164,7 @@ class PlanOptions:
         Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
         one chunk a stage unless the text says more.
         """
-        words = dict(named_values(text))
+        words = dict(_named_values(text))
         changed: dict[str, Any] = {}
         for name in {*words} & {*_NUMBERS}:
             if not words[name].isdecimal():
@@ -174,8 +174,8 @@ class PlanOptions:
         if "pipeline" in changed:
             changed.setdefault("chunks", 1)
         named = ",".join(f"{name}={size}" for name, size in words.items() if name not in (*_NUMBERS, *_WORDS))
-        kept = {axis: size for axis, size in axis_sizes(self.layout).items() if axis != "dp"}
-        sizes = kept | axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
+        kept = {axis: size for axis, size in _axis_sizes(self.layout).items() if axis != "dp"}
+        sizes = kept | _axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
         return replace(self, layout=",".join(f"{axis}={size}" for axis, size in sizes.items()), **changed)
 
     def check_search(self) -> None:
@@ -188,16 +188,16 @@ class PlanOptions:
                 )
 
 
-def named_values(text: str) -> list[tuple[str, str]]:
+def _named_values(text: str) -> list[tuple[str, str]]:
     """Return the names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
     parts = (part.partition("=") for part in text.replace(",", " ").split())
     return [(name, value) for name, _, value in parts]
 
 
-def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
+def _axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
     """Read `tp=8,pp=4`; BadParameter names what does not fit. `others` are further names that the option knows."""
     sizes: dict[str, int] = {}
-    for axis, size in named_values(text):
+    for axis, size in _named_values(text):
         if axis not in _AXES:
             instead = f" Use --{axis}." if axis in (*_NUMBERS, *_WORDS) else ""
             known = ", ".join((*_AXES, *others))
@@ -210,7 +210,7 @@ def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()
     return sizes
 
 
-def one_of(choices: Any, word: str, option: str) -> Any:
+def _one_of(choices: Any, word: str, option: str) -> Any:
     """Return the value of an enumeration that a word names, or BadParameter."""
     try:
         return choices(word.lower())
@@ -220,12 +220,12 @@ def one_of(choices: Any, word: str, option: str) -> Any:
 
 # What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a comparison, an explanation.
 
-MOST_GPUS = 1 << 20
+_MOST_GPUS = 1 << 20
 
 
-def named_gpus(options: PlanOptions) -> int:
+def _named_gpus(options: PlanOptions) -> int:
     """Return the number of GPUs that the layout names; UserError if it does not say."""
-    sizes = axis_sizes(options.layout)
+    sizes = _axis_sizes(options.layout)
     if not sizes:
         options.job(1)  # reports an unknown model first
         options.machine()  # and an unknown GPU
@@ -236,13 +236,13 @@ def named_gpus(options: PlanOptions) -> int:
     return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1) * sizes.get("dp", 1)
 
 
-def print_plan(plan: Plan, tokens: float) -> None:
+def _print_plan(plan: Plan, tokens: float) -> None:
     """Print the page of a plan."""
     out = style.console()
     layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
 
 
-def print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
+def _print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
     """Print how a line comes about; UserError if there is no such line."""
     known = explanation.lines()
     if line not in known:
@@ -254,7 +254,7 @@ def print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) ->
         layout.show_paged(style.console(), explanation_page(found))
 
 
-def print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
+def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
     """Print two layouts side by side."""
     other = make_plan(options.job(gpus), options.machine(), gpus)
     if as_json:
@@ -263,7 +263,7 @@ def print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bo
         layout.show_paged(style.console(), comparison(plan, other))
 
 
-def print_search(options: PlanOptions, *, as_json: bool) -> None:
+def _print_search(options: PlanOptions, *, as_json: bool) -> None:
     """Print the best layouts, on the named number of GPUs or on the fewest that fit."""
     options.check_search()
     job, machine = options.job(options.gpus or 1), options.machine()
@@ -290,10 +290,10 @@ def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
     return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
 
 
-def print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
+def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
     """Print throughput and efficiency as the number of GPUs doubles."""
     first, _, last = text.partition("..")
-    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= MOST_GPUS):
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= _MOST_GPUS):
         raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
     job = options.job(int(first))
     if options.batch is None:  # enough for the largest number
@@ -337,29 +337,29 @@ def plan(
     ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
     """
     schedule = schedule or save is not None
-    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
+    _one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
     if search:
-        print_search(options, as_json=as_json)
+        _print_search(options, as_json=as_json)
     elif scale:
-        print_scale(options, scale, as_json=as_json)
+        _print_scale(options, scale, as_json=as_json)
     else:
-        gpus = options.gpus or named_gpus(options)
+        gpus = options.gpus or _named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
         if schedule:
             from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
 
             show_schedule(made, save, as_json=as_json)
         elif compare:
-            print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
+            _print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
         elif explain:
-            print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
+            _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
             typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
         else:
-            print_plan(made, options.tokens * 1e12)
+            _print_plan(made, options.tokens * 1e12)
 
 
-def one_page(pages: Mapping[str, object]) -> None:
+def _one_page(pages: Mapping[str, object]) -> None:
     """Raise BadParameter if more than one of the options is given that each show a page of their own."""
     given = [name for name, value in pages.items() if value]
     if len(given) > 1:

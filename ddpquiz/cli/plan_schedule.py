@@ -19,7 +19,7 @@ from ddpquiz.plan.traffic import cut_bytes
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs.replay import replay
 
-REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
+_REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
 
 
 def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
@@ -27,7 +27,7 @@ def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
     if plan.job.layout.pp == 1:
         raise UserError("There is no pipeline in this layout; add pp=2 or more to --layout.")
     gc.disable()
-    run = simulated(plan, plan.job.micro_batches)
+    run = _simulated(plan, plan.job.micro_batches)
     if save:
         _save(plan, run, save)
     elif as_json:
@@ -41,7 +41,7 @@ def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
         layout.show(out, schedule_page(shown, min(out.width, layout.MEASURE), run.micro_batches))
 
 
-def simulated(plan: Plan, micro_batches: int) -> PipelineRun:
+def _simulated(plan: Plan, micro_batches: int) -> PipelineRun:
     """Simulate the pipeline of a plan with the durations of its stages."""
     layout = plan.job.layout
     times = Durations(*usual_stage(plan.job, plan.machine))
@@ -51,9 +51,9 @@ def simulated(plan: Plan, micro_batches: int) -> PipelineRun:
 def _shorter(plan: Plan, run: PipelineRun) -> PipelineRun:
     """Return a run with fewer micro-batches if a replay of all would be too long to step through."""
     pp = plan.job.layout.pp
-    if sum(map(len, run.ranks)) <= REPLAYED:
+    if sum(map(len, run.ranks)) <= _REPLAYED:
         return run
-    return simulated(plan, min(run.micro_batches, max(2 * pp, REPLAYED // (3 * pp * pp) * pp)))
+    return _simulated(plan, min(run.micro_batches, max(2 * pp, _REPLAYED // (3 * pp * pp) * pp)))
 
 
 def _events(plan: Plan, run: PipelineRun) -> list[Event]:

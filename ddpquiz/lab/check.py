@@ -22,11 +22,11 @@ from ddpquiz.ranks.run import Run
 
 # Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure.
 
-SILENCE = 2.0  # seconds without movement on any rank that count as a hang
-MOST_OUTPUT = 2_000_000  # bytes that one run may print
-MOST_LINES = 4_000
-BUSY = 3  # how much slower a run may be on a machine that does other things too
-FRESH = 1_000_000  # fresh seeds are below this
+_SILENCE = 2.0  # seconds without movement on any rank that count as a hang
+_MOST_OUTPUT = 2_000_000  # bytes that one run may print
+_MOST_LINES = 4_000
+_BUSY = 3  # how much slower a run may be on a machine that does other things too
+_FRESH = 1_000_000  # fresh seeds are below this
 _SHOWN = ("claim", "error", "unwritten")  # the outcomes that torchrun shows too
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
@@ -47,13 +47,13 @@ def check_file(
     began = time.monotonic()
     if wrong := _cannot_run(file):
         return replace(wrong, seconds=time.monotonic() - began)
-    runs = planned(lab, random.randrange(FRESH) if fresh is None else fresh)  # noqa: S311
+    runs = planned(lab, random.randrange(_FRESH) if fresh is None else fresh)  # noqa: S311
     stars = {star.name for star in lab.stars}
     finished = None
     for number, run in enumerate(runs, 1):
         if report:
             report(number, len(runs), run)
-        finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
+        finished = _follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         failure = failure or find_forgotten(file, finished)
@@ -97,7 +97,7 @@ def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     return shlex.join([*words, str(_near(lab.check)), str(_near(file)), *_arguments(seeds), *run.args])
 
 
-def follow_check(
+def _follow_check(
     lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None, *, hurry: bool = False
 ) -> FinishedRun:
     """Run the check once, to its end; in a hurry, ranks are not awaited that only have to exit.
@@ -107,7 +107,7 @@ def follow_check(
     require_consent(lab.id.rpartition("/")[0], lab.origin)
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
-        timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
+        timeout=_SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
         environment={"OMP_NUM_THREADS": "1"},  # also on one rank, where torchrun does not set it
     )  # fmt: skip
     running = begin(request)
@@ -129,11 +129,11 @@ def follow_check(
 
 def _why_stop(running: Run, limit: int, lines: int) -> str:
     """Return why a run has to be ended; on a busy machine, it may last longer than the limit."""
-    if running.printed > MOST_OUTPUT or lines > MOST_LINES:
-        return f"The ranks print too much: a check ends after {MOST_LINES:,} lines, or {MOST_OUTPUT:,} bytes."
+    if running.printed > _MOST_OUTPUT or lines > _MOST_LINES:
+        return f"The ranks print too much: a check ends after {_MOST_LINES:,} lines, or {_MOST_OUTPUT:,} bytes."
     started = min(running.seen.started_at.values(), default=running.now())
     lasted = running.now() - started
-    if lasted > limit and (lasted > BUSY * limit or running.cpu_seconds() > limit / BUSY):
+    if lasted > limit and (lasted > _BUSY * limit or running.cpu_seconds() > limit / _BUSY):
         return f"The ranks were still computing after {limit} s, the limit of one run."
     return ""
 
@@ -186,7 +186,7 @@ def compare(lab: Lab, verdict: LabVerdict, stop: Callable[[], bool] | None = Non
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / lab.file_name
         file.write_text(lab.solution.source, encoding="utf-8")
-        reference = _figures(follow_check(lab, file, verdict.run, stop).events)
+        reference = _figures(_follow_check(lab, file, verdict.run, stop).events)
     yours = _figures(verdict.events)
     named = {**_SUMS, **_HIGHEST}
     return tuple(LabFigure(*named[key], yours[key], reference[key]) for key in named if key in yours.keys() & reference)

@@ -13,7 +13,7 @@ from ddpquiz.events.event import ANYBODY, POINT_TO_POINT, Operation
 # rank, operation, when it was called, when its result was there (None: never), and who sent to a receive from any rank
 RankCall = tuple[int, Operation, float, float | None, int | None]
 
-Group = tuple[tuple[int, ...], str]  # members and name
+_Group = tuple[tuple[int, ...], str]  # members and name
 
 
 def count_rounds(calls: Iterable[RankCall]) -> int:
@@ -40,8 +40,10 @@ class _Clocks:
         self.received: Counter[int] = Counter()
         self.known: Counter[int] = Counter()
         self._messages: defaultdict[tuple[int, int], deque[int]] = defaultdict(deque)
-        self._entered: defaultdict[Group, Counter[int]] = defaultdict(Counter)  # collectives that each rank has entered
-        self._rounds: Counter[tuple[Group, int]] = Counter()  # of each collective of a group, by its place
+        self._entered: defaultdict[_Group, Counter[int]] = defaultdict(
+            Counter
+        )  # collectives that each rank has entered
+        self._rounds: Counter[tuple[_Group, int]] = Counter()  # of each collective of a group, by its place
 
     def run(self, steps: list[tuple[float, int, bool, Operation, int | None]]) -> int:
         for _, rank, is_receive, operation, source in steps:
@@ -80,7 +82,7 @@ class _Clocks:
 
 # What each rank did between two lines `phase: NAME`: the calls, the bytes and the labels that budgets limit.
 
-END = "end"  # the name that closes a phase
+_END = "end"  # the name that closes a phase
 _VALUE = re.compile(r"([A-Za-z_]\w{0,39})=(-?\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d{1,3})?)")
 
 
@@ -228,7 +230,7 @@ class _RankPhases:
         last = self._current
         if last:
             last.ended = time
-        if name == END:
+        if name == _END:
             if last:
                 last.values.update(values)
             self._current = None

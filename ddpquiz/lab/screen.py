@@ -29,11 +29,11 @@ from ddpquiz.terminal.runs.replay import replay
 
 # Checks of a learner's file in the background: one at a time, and a newer one ends the one before.
 
-BRIEF = 0.05  # seconds
+_BRIEF = 0.05  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class CheckState:
+class _CheckState:
     """How far a check is: the run that goes on, then the verdict, then the figures; or why the check did not finish."""
 
     running: bool = False
@@ -43,20 +43,20 @@ class CheckState:
     fault: str = ""
 
 
-class LabChecker:
+class _LabChecker:
     """Checks a file in a thread. `state` is replaced whole, so that the screen may read it at any time."""
 
     def __init__(self, lab: Lab, file: Path) -> None:
         self._lab, self._file = lab, file
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()  # asks the thread to end
-        self.state = CheckState()
+        self.state = _CheckState()
 
     def start(self) -> None:
         """Begin a check; one that still runs is ended first."""
         self.stop()
         self._ended = threading.Event()
-        self.state = CheckState(running=True, doing="begins")
+        self.state = _CheckState(running=True, doing="begins")
         self._thread = threading.Thread(target=self._check, args=(self._ended,), daemon=True)
         self._thread.start()
 
@@ -67,7 +67,7 @@ class LabChecker:
             self._thread.join()
             self._thread = None
         if self.state.running:
-            self.state = CheckState()
+            self.state = _CheckState()
 
     def _check(self, ended: threading.Event) -> None:
         verdict = None
@@ -75,28 +75,28 @@ class LabChecker:
             if not self._loads_torch(ended):
                 return
             verdict = check_file(self._lab, self._file, report=self._report, stop=ended.is_set)
-            self.state = CheckState(verdict=verdict)
+            self.state = _CheckState(verdict=verdict)
             if verdict.passed:
-                self.state = CheckState(verdict=verdict, figures=compare(self._lab, verdict, ended.is_set))
+                self.state = _CheckState(verdict=verdict, figures=compare(self._lab, verdict, ended.is_set))
         except Stopped:
             if verdict is None:
-                self.state = CheckState()
+                self.state = _CheckState()
         except UserError as error:
-            self.state = CheckState(fault=str(error))
+            self.state = _CheckState(fault=str(error))
 
     def _loads_torch(self, ended: threading.Event) -> bool:
         """Wait until ranks can start; return False if the check was ended meanwhile."""
         serving = server()
         if not serving.is_ready(0):
-            self.state = CheckState(running=True, doing="loading torch")
-        while not serving.is_ready(BRIEF):
+            self.state = _CheckState(running=True, doing="loading torch")
+        while not serving.is_ready(_BRIEF):
             if ended.is_set():
                 return False
         return True
 
     def _report(self, number: int, of: int, run: LabRun) -> None:
         ranks = f"{run.ranks} rank{'s' * (run.ranks != 1)}"
-        self.state = CheckState(running=True, doing=f"run {number} of {of}, on {ranks}")
+        self.state = _CheckState(running=True, doing=f"run {number} of {of}, on {ranks}")
 
 
 # A lab on the screen: each save of the learner's file starts a check, and the verdict is shown at once.
@@ -118,7 +118,7 @@ class LabScreen(KeyScreen):
         self.lab, self.file = lab, file
         self.wants_next = False
         self._history, self._run_demo = history, run_demo
-        self._checker = LabChecker(lab, file)
+        self._checker = _LabChecker(lab, file)
         self._drawn: object = None  # the state of the checker that is on the screen
         self._page: Literal["", "task", "solution"] = ""
         self._hints = history.hints_shown(lab)

@@ -274,7 +274,7 @@ def _verdict(outcome: Outcome, finished: FinishedRun, **fields: object) -> LabVe
 # Whether ranks wait for the asynchronous operations that a learner's file calls.
 
 MOST_OPEN = 900  # the recorder forgets the oldest of a thousand
-BATCH = "batch_isend_irecv"
+_BATCH = "batch_isend_irecv"
 _ASKS_WORKS = {"is_completed", "is_success", "synchronize", "block_current_stream"}  # other ways to know of an end
 _ASKS_FUTURES = {"get_future", "_functional_collectives"}
 _TOO_EARLY = {"send": "changed or freed before it is sent", "recv": "read before it is received"}
@@ -303,7 +303,7 @@ def find_forgotten(file: Path, finished: FinishedRun) -> LabVerdict | None:
             operation, seed = next(iter(each.left.values()))
             name, line = source.name_of(operation), operation.line
             early = _TOO_EARLY.get(operation.op, "read or changed before it is done")
-            kept = "wait() on each of them" if name == BATCH else "wait() on it"
+            kept = "wait() on each of them" if name == _BATCH else "wait() on it"
             return LabVerdict(
                 outcome="not awaited", caught="not awaited", seconds=0, runs=0, rank=rank, line=line, seed=seed,
                 values=values,
@@ -360,8 +360,8 @@ class _Source:
         """Return the function that a learner calls for an operation."""
         if operation.op not in POINT_TO_POINT:
             return operation.op
-        batched = any(_last_name(call.func) == BATCH for call in self._at(operation))
-        return BATCH if batched else f"i{operation.op}"
+        batched = any(_last_name(call.func) == _BATCH for call in self._at(operation))
+        return _BATCH if batched else f"i{operation.op}"
 
     def _at(self, operation: Operation) -> list[ast.Call]:
         return [call for call in self._calls if call.lineno <= operation.line <= (call.end_lineno or 0)]

@@ -55,22 +55,22 @@ def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
     )
 
 
-def weights(plan: Plan) -> PlanLine:
+def _weights(plan: Plan) -> PlanLine:
     """Explain the bytes of weights."""
     return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
 
 
-def gradients(plan: Plan) -> PlanLine:
+def _gradients(plan: Plan) -> PlanLine:
     """Explain the bytes of gradients."""
     return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
 
 
-def optimizer(plan: Plan) -> PlanLine:
+def _optimizer(plan: Plan) -> PlanLine:
     """Explain the bytes of optimizer state."""
     return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
 
 
-def activations(plan: Plan) -> PlanLine:
+def _activations(plan: Plan) -> PlanLine:
     """Explain the bytes of activations."""
     job, number = plan.job, plan.memory.stage
     held = rank_stages(job.model, job.layout, number)
@@ -91,7 +91,7 @@ def activations(plan: Plan) -> PlanLine:
     )
 
 
-def logits(plan: Plan) -> PlanLine:
+def _logits(plan: Plan) -> PlanLine:
     """Explain the bytes of logits."""
     job = plan.job
     tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
@@ -107,7 +107,7 @@ def logits(plan: Plan) -> PlanLine:
     )
 
 
-def buffers(plan: Plan) -> PlanLine:
+def _buffers(plan: Plan) -> PlanLine:
     """Explain the bytes of communication buffers."""
     return PlanLine(
         "buffers",
@@ -122,14 +122,14 @@ def buffers(plan: Plan) -> PlanLine:
 
 # The line of computing: FLOP, bytes and launches of the slowest stage, with the numbers put in.
 
-FORMULA = (
+_FORMULA = (
     "micro-batches x (layers x (forward + backward) + output head) of the slowest stage; forward: the longer of FLOP /"
     " (peak x efficiency) + bytes / (memory bandwidth x reached) and the launch of its kernels; backward: 2 x FLOP,"
     " 1.5 x bytes, 2 x launch, and what recomputation repeats"
 )
 
 
-def compute(plan: Plan) -> PlanLine:
+def _compute(plan: Plan) -> PlanLine:
     """Explain the seconds of computing."""
     job, machine, hardware = plan.job, plan.machine, plan.hardware
     where = (job.model, job.layout, job.sizes, machine, plan.slowest)
@@ -145,7 +145,7 @@ def compute(plan: Plan) -> PlanLine:
     )
     filled = f"{job.micro_batches} * ({' + '.join(parts)})"
     source = "arXiv 2205.05198, appendix A, for FLOP; constants fitted to published runs"
-    return PlanLine("compute", plan.time.compute, "s", FORMULA, filled, source, "scaling-efficiency", note)
+    return PlanLine("compute", plan.time.compute, "s", _FORMULA, filled, source, "scaling-efficiency", note)
 
 
 def _layer(plan: Plan, work: LayerWork) -> str:
@@ -167,12 +167,12 @@ def _layer(plan: Plan, work: LayerWork) -> str:
 
 # Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it.
 
-AXES = ("tp", "cp", "ep", "pp", "dp")
+_AXES = ("tp", "cp", "ep", "pp", "dp")
 
 
 def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
     """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
-    if line in AXES:
+    if line in _AXES:
         return _axis(plan, line)
     if line == "days":
         return _days(plan, tokens)
@@ -181,7 +181,7 @@ def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
 
 def lines() -> list[str]:
     """Return the names of all lines that can be explained."""
-    return [*_LINES, "days", *AXES]
+    return [*_LINES, "days", *_AXES]
 
 
 def _bubble(plan: Plan) -> PlanLine:
@@ -310,13 +310,13 @@ def _transfer(plan: Plan, part: Traffic) -> str:
 
 
 _LINES: dict[str, Callable[[Plan], PlanLine]] = {
-    "weights": weights,
-    "gradients": gradients,
-    "optimizer": optimizer,
-    "activations": activations,
-    "logits": logits,
-    "buffers": buffers,
-    "compute": compute,
+    "weights": _weights,
+    "gradients": _gradients,
+    "optimizer": _optimizer,
+    "activations": _activations,
+    "logits": _logits,
+    "buffers": _buffers,
+    "compute": _compute,
     "bubble": _bubble,
     "update": _update,
     "tokens": _tokens,

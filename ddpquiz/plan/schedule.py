@@ -41,7 +41,7 @@ class StagePiece(NamedTuple):
 Task = tuple[StagePiece, ...]  # what runs as one: a piece, or a forward beside a backward
 
 
-def order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
+def _order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
     """Return the tasks of each rank in order, for p ranks and m micro-batches."""
     match schedule:
         case PipelineSchedule.GPIPE:
@@ -231,7 +231,7 @@ class PipelineRun:
 
 def simulate(schedule: PipelineSchedule, p: int, m: int, times: Durations, chunks: int = 1) -> PipelineRun:
     """Run a schedule on p ranks with m micro-batches: a task begins when its rank is free and its inputs are there."""
-    tasks = order(schedule, p, m, chunks)
+    tasks = _order(schedule, p, m, chunks)
     split = schedule in {PipelineSchedule.ZERO_BUBBLE, PipelineSchedule.DUALPIPE}
     lengths = _lengths(times, chunks, split=split)
     last = p * chunks - 1
@@ -327,7 +327,7 @@ def _rank_events(run: PipelineRun, rank: int, slots: tuple[Slot, ...], size: int
                 number += 1
                 yield Issued(free, rank, number, _operation("recv", piece, rank, source, size))
                 yield Ended(slot.start, rank, number)
-        yield Output(slot.start, rank, "out", f"task: {name(slot)}", "task", name(slot))
+        yield Output(slot.start, rank, "out", f"task: {_name(slot)}", "task", _name(slot))
         for piece in slot.task:
             target = _target(piece, count, last)
             if target is not None and target != rank:
@@ -345,7 +345,7 @@ def _wait_for_end(run: PipelineRun, rank: int, slots: tuple[Slot, ...], events: 
     return [Issued(done, rank, number, everybody), Ended(run.seconds, rank, number)]
 
 
-def name(slot: Slot) -> str:
+def _name(slot: Slot) -> str:
     """Name what a rank does: `F 3`, `B 1`, or `F 4 B 2` side by side; `*` marks the other direction of DualPipe."""
     shown = [piece for piece in slot.task if piece.kind != "W" or len(slot.task) == 1]
     return " ".join(f"{piece.kind} {piece.micro_batch}" + "*" * piece.way for piece in shown)

@@ -40,7 +40,7 @@ PRELOADS = {
     r"\bdata\.distributed\b|DistributedSampler": "torch.utils.data.distributed",
     r"ZeroRedundancyOptimizer": "torch.distributed.optim",
 }
-OPEN_FILES = 4096  # more than the pipes of the largest run
+_OPEN_FILES = 4096  # more than the pipes of the largest run
 
 
 class ServerConnection:
@@ -171,7 +171,7 @@ def preloads(source: str) -> tuple[str, ...]:
 def _raise_open_files() -> int:
     """Raise the soft limit on open files as far as runs need, and return what it was: the ranks get that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return soft

@@ -48,7 +48,7 @@ def _claim(node: ast.AST) -> ClaimText | None:
 # A script that ranks run: where it is, what it says of itself, and which of its settings come too late.
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
-READ_AT_IMPORT = re.compile(
+_READ_AT_IMPORT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|TORCHDYNAMO|TORCHINDUCTOR|TORCH_COMPILE)_\w+|PYTORCH_JIT\w*|"
     r"TORCH_(LOGS\w*|TRACE|CPP_LOG_LEVEL|DEVICE_BACKEND_AUTOLOAD)"
 )
@@ -128,7 +128,7 @@ def _too_late(tree: ast.Module) -> list[str]:
         f"The script sets {name}, but torch reads it when it is imported, and ddpquiz imports torch before the "
         f"script begins; set it in the shell: {name}=... ddpquiz run ..."
         for name in sorted(names)
-        if READ_AT_IMPORT.fullmatch(name)
+        if _READ_AT_IMPORT.fullmatch(name)
     ]
 
 

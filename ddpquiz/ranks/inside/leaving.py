@@ -22,12 +22,12 @@ from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
 # The most memory that a rank has held, reported at its end.
 
-UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
 
 
 def report_peak_memory(writer: EventWriter) -> None:
     """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
-    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
     writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
 
 
@@ -42,8 +42,8 @@ def _on_gpus() -> int:
 # How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
-MOST_NAMES = 5  # of parameters that a message lists
-STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
+_MOST_NAMES = 5  # of parameters that a message lists
+_STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
 def leave(status: int, writer: EventWriter) -> NoReturn:
@@ -60,7 +60,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     everything = [*vars(sys.modules["__main__"]).values(), *gc.get_objects()]
     _finalize(everything)
     _write_buffers(everything)
-    for name in STREAMS:
+    for name in _STREAMS:
         stream = getattr(sys, name, None)
         try:
             if stream is not None and not getattr(stream, "closed", False):
@@ -91,7 +91,7 @@ def _finalize(everything: list[Any]) -> None:
 
 def _write_buffers(everything: list[Any]) -> None:
     """Write what open files hold in their buffers, outer layers first: text, compressed data, bytes."""
-    streams = [getattr(sys, name, None) for name in STREAMS]
+    streams = [getattr(sys, name, None) for name in _STREAMS]
     files = [each for each in everything if issubclass(type(each), io.IOBase) and all(each is not s for s in streams)]
     native = io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.BufferedRWPair, io.BytesIO
     for each in files:
@@ -147,8 +147,8 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
         name = f"{type(error).__module__}.{name}"
     message = _message(error)
     if names := _unused_parameters(error, message):
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        message += f"\n{UNUSED}{', '.join(names[:MOST_NAMES])}{more}"
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        message += f"\n{UNUSED}{', '.join(names[:_MOST_NAMES])}{more}"
     writer.send(Raised(writer.now(), writer.rank, name, message, "".join(shown.format())))
 
 

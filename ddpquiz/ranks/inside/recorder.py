@@ -39,7 +39,7 @@ class _OfThread(threading.local):
     opened: list[OpenOperation]
 
 
-class NativeWaits:
+class _NativeWaits:
     """Knows when this rank is in a function that returns only when the operations that it issues have ended.
 
     Each of them counts as a synchronous call, which blocks the rank until its future is done.
@@ -91,18 +91,18 @@ class NativeWaits:
 
 # The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them.
 
-REPORTS = 8  # backwards whose gradients are compared across ranks
-SUMMED = 4096  # bytes of the first bucket that are compared
+_REPORTS = 8  # backwards whose gradients are compared across ranks
+_SUMMED = 4096  # bytes of the first bucket that are compared
 
 
-class Buckets:
+class _Buckets:
     """The buckets of the latest backward."""
 
     def __init__(self, operations: OpenOperations) -> None:
         self.operations, self.private = operations, operations.private
         self.open: list[OpenOperation] = []
         self._backward = -1
-        self._reports = REPORTS
+        self._reports = _REPORTS
         self._counted = 0  # buckets that the reducer issued itself, without a hook
         self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
         self._location: tuple[str, int] | None = None  # the line of the script that called backward
@@ -139,7 +139,7 @@ class Buckets:
         if not self._reports or not gradients.is_cpu or not gradients.is_contiguous():
             return
         self._reports -= 1
-        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, SUMMED))
+        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, _SUMMED))
         if any(data):
             writer = self.operations.writer
             writer.send(Marked(writer.now(), writer.rank, f"gradients {zlib.crc32(data):08x}", 0))
@@ -185,8 +185,8 @@ class Recorder:
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private, every_wait=every_wait)
-        self.native_waits = NativeWaits(self.operations)
-        self.buckets = Buckets(self.operations)
+        self.native_waits = _NativeWaits(self.operations)
+        self.buckets = _Buckets(self.operations)
 
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
