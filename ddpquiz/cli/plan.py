@@ -1,4 +1,4 @@
-"""The options of `ddpquiz plan`, and the job that they describe."""
+"""`ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from ddpquiz.plan.plan import as_json as plain
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job
 from ddpquiz.terminal.kit import layout, style
-
-# The options of `ddpquiz plan`, and the job that they describe.
 
 _STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _AXES = ("tp", "pp", "cp", "ep", "dp")
@@ -218,7 +216,59 @@ def _one_of(choices: Any, word: str, option: str) -> Any:
         raise typer.BadParameter(_ONE_OF.format(word, ", ".join(choices)), param_hint=option) from None
 
 
-# What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a comparison, an explanation.
+@with_options(PlanOptions)
+def plan(
+    search: Annotated[
+        bool, typer.Option("--search", help="List the best layouts; without --gpus, on the fewest GPUs that work.")
+    ] = False,
+    scale: Annotated[
+        str, typer.Option("--scale", help="FIRST..LAST: throughput on FIRST GPUs, twice as many, and so on.")
+    ] = "",
+    schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,
+    compare: Annotated[
+        str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
+    ] = "",
+    explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
+    save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    *,
+    options: PlanOptions,
+) -> None:
+    """Predict memory, traffic and time of training a model on GPUs that you do not have.
+
+    ddpquiz plan --model llama-3-70b --gpu h100 --gpus 256 --layout tp=8,pp=4
+
+    ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
+    """
+    schedule = schedule or save is not None
+    _one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
+    if search:
+        _print_search(options, as_json=as_json)
+    elif scale:
+        _print_scale(options, scale, as_json=as_json)
+    else:
+        gpus = options.gpus or _named_gpus(options)
+        made = make_plan(options.job(gpus), options.machine(), gpus)
+        if schedule:
+            from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
+
+            show_schedule(made, save, as_json=as_json)
+        elif compare:
+            _print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
+        elif explain:
+            _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
+        elif as_json:
+            typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
+        else:
+            _print_plan(made, options.tokens * 1e12)
+
+
+def _one_page(pages: Mapping[str, object]) -> None:
+    """Raise BadParameter if more than one of the options is given that each show a page of their own."""
+    given = [name for name, value in pages.items() if value]
+    if len(given) > 1:
+        raise typer.BadParameter(f"it cannot be combined with --{given[0]}.", param_hint=f"--{given[1]}")
+
 
 _MOST_GPUS = 1 << 20
 
@@ -307,60 +357,3 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         typer.echo(json.dumps(rows))
     else:
         layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
-
-
-# `ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs.
-
-
-@with_options(PlanOptions)
-def plan(
-    search: Annotated[
-        bool, typer.Option("--search", help="List the best layouts; without --gpus, on the fewest GPUs that work.")
-    ] = False,
-    scale: Annotated[
-        str, typer.Option("--scale", help="FIRST..LAST: throughput on FIRST GPUs, twice as many, and so on.")
-    ] = "",
-    schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,
-    compare: Annotated[
-        str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
-    ] = "",
-    explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
-    save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-    *,
-    options: PlanOptions,
-) -> None:
-    """Predict memory, traffic and time of training a model on GPUs that you do not have.
-
-    ddpquiz plan --model llama-3-70b --gpu h100 --gpus 256 --layout tp=8,pp=4
-
-    ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
-    """
-    schedule = schedule or save is not None
-    _one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
-    if search:
-        _print_search(options, as_json=as_json)
-    elif scale:
-        _print_scale(options, scale, as_json=as_json)
-    else:
-        gpus = options.gpus or _named_gpus(options)
-        made = make_plan(options.job(gpus), options.machine(), gpus)
-        if schedule:
-            from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
-
-            show_schedule(made, save, as_json=as_json)
-        elif compare:
-            _print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
-        elif explain:
-            _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
-        elif as_json:
-            typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
-        else:
-            _print_plan(made, options.tokens * 1e12)
-
-
-def _one_page(pages: Mapping[str, object]) -> None:
-    """Raise BadParameter if more than one of the options is given that each show a page of their own."""
-    given = [name for name, value in pages.items() if value]
-    if len(given) > 1:
-        raise typer.BadParameter(f"it cannot be combined with --{given[0]}.", param_hint=f"--{given[1]}")

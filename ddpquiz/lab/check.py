@@ -1,4 +1,8 @@
-"""Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure."""
+"""Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure.
+
+`compare` sets the figures of a file that passed beside those of the solution, and `prove_lab` checks the check: the
+solution and its variants pass, and each mutant fails by the claim or budget that it names.
+"""
 
 import ast
 import random
@@ -19,8 +23,6 @@ from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
-
-# Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure.
 
 _SILENCE = 2.0  # seconds without movement on any rank that count as a hang
 _MOST_OUTPUT = 2_000_000  # bytes that one run may print
@@ -169,8 +171,6 @@ def _near(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-# The figures of a file that passed, beside those of the reference solution in the same run.
-
 _SUMS = {  # over all phases of a rank
     "sent": ("sent", "bytes"),
     "received": ("received", "bytes"),
@@ -206,9 +206,6 @@ def _figures(events: Iterable[Event]) -> dict[str, float]:
     for (key, _), amount in sums.items():
         found[key] = max(found.get(key, 0.0), amount)
     return found
-
-
-# Proves a lab: its solution and variants pass, and each mutant fails by the claim or budget that it names.
 
 
 @dataclass(frozen=True, slots=True)

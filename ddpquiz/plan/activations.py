@@ -2,6 +2,7 @@
 
 The paper counts a GPT layer with dropout in 16 bits. Here each stored tensor is a term of its own, so that gated MLPs,
 grouped queries, latent attention and experts follow from the same rule; for GPT the sum is the paper's equation.
+Beside them stands what the forward makes a GPU do: FLOP, and the bytes that kernels move which no matrix product hides.
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,6 @@ from typing import NamedTuple
 
 from ddpquiz.plan.layout import Recompute
 from ddpquiz.plan.model import Transformer, attention_flops, layer_matmul_flops
-
-# Bytes that the forward of a layer stores for its backward, after Korthikanti et al. 2022 (arXiv 2205.05198).
 
 NUMBER = 2  # bytes of an activation in bf16
 
@@ -91,8 +90,6 @@ def logit_bytes(model: Transformer, tokens: float, *, tp: int) -> float:
     """Return the logits in fp32, split by tp, and the inputs of the last norm and the head (section 4.3)."""
     return 4 * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
 
-
-# What a layer makes a GPU do in forward: FLOP, and the bytes that kernels move which no matrix product hides.
 
 _MASK = 1  # bytes of a dropped number's mark
 

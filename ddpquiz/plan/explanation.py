@@ -1,4 +1,4 @@
-"""The lines of memory: each with its formula, the numbers put in, and a source."""
+"""Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
 from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
 from ddpquiz.plan.traffic import Traffic, rounds
-
-# The lines of memory: each with its formula, the numbers put in, and a source.
 
 GIB = 2.0**30
 
@@ -120,8 +118,6 @@ def _buffers(plan: Plan) -> PlanLine:
     )
 
 
-# The line of computing: FLOP, bytes and launches of the slowest stage, with the numbers put in.
-
 _FORMULA = (
     "micro-batches x (layers x (forward + backward) + output head) of the slowest stage; forward: the longer of FLOP /"
     " (peak x efficiency) + bytes / (memory bandwidth x reached) and the launch of its kernels; backward: 2 x FLOP,"
@@ -164,8 +160,6 @@ def _layer(plan: Plan, work: LayerWork) -> str:
             return f"{forward} + {backward} + {attention} + {work.scores:.6g} / {speed:.6g}"
     return f"{forward} + {backward}"
 
-
-# Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it.
 
 _AXES = ("tp", "cp", "ep", "pp", "dp")
 

@@ -1,4 +1,7 @@
-"""How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do."""
+"""How a job is laid out over GPUs, what each stage holds, and why a layout is refused, with the nearest that would do.
+
+Closed forms say how long a stage of the pipeline idles, and how many micro-batches it stores.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,8 +19,6 @@ from ddpquiz.plan.model import (
     moe_shared_parameters,
     small_parameters,
 )
-
-# How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do.
 
 _SPARE_LAYERS = 3  # layers that the first and last stage may hold less: embedding, head and an extra prediction module
 
@@ -193,9 +194,6 @@ def _nearest(wanted: int, fits: Callable[[int], bool]) -> int:
     return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))
 
 
-# What one stage of a pipeline holds: its layers, and the parameters that are on each of its ranks.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One rank's part of the model.
@@ -276,9 +274,6 @@ def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage,
 def outer_stages(pp: int) -> tuple[int, ...]:
     """Return the stages that can be the fullest or the slowest: the first two and the last."""
     return tuple(sorted({0, min(1, pp - 1), pp - 1}))
-
-
-# Closed forms of pipeline schedules: how long a stage idles, and how many micro-batches it stores.
 
 
 def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:

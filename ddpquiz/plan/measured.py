@@ -1,4 +1,7 @@
-"""Lines through measured times of a collective: seconds = alpha + beta x bytes, in one part or in two."""
+"""What `ddpquiz bench` measured on a machine, as lines: seconds = alpha + beta x bytes, in one part or in two.
+
+`achieved_speeds` sets what the calls of a run reached beside what the machine can do by these lines.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +11,6 @@ from typing import Any
 
 from ddpquiz.events.costs import Cost
 from ddpquiz.events.event import MAX_RANKS, POINT_TO_POINT, bus_factor
-
-# Lines through measured times of a collective: seconds = alpha + beta x bytes, in one part or in two.
 
 _FEWEST = 3  # sizes that a line needs
 FITS = 0.10  # mean relative error up to which one line fits
@@ -117,8 +118,6 @@ def _errors(lines: Sequence[CostLine], points: Sequence[tuple[float, float]]) ->
         found.append(abs(line.seconds(size) - seconds) / seconds)
     return found
 
-
-# What `ddpquiz bench` measured on a machine: times of collectives by operation, number of ranks and size.
 
 _VERSION = 1
 OPS = (
@@ -277,8 +276,6 @@ def _decode_time(data: Mapping[str, Any]) -> SizeTime:
         raise ValueError("a time or a size is not positive")
     return time
 
-
-# What the calls of a run reached, beside what the machine can do by its measured lines.
 
 _MOST = 5  # lines of a script that are compared
 

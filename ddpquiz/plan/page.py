@@ -1,4 +1,4 @@
-"""The page of a plan: memory and time as bars, the traffic of each axis, and what comes out."""
+"""The pages of `ddpquiz plan`: one plan, one of its lines, several plans side by side, and a pipeline's timeline."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,8 +14,6 @@ from ddpquiz.plan.search import Found, even_states
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
 from ddpquiz.terminal.kit.style import code
-
-# The page of a plan: memory and time as bars, the traffic of each axis, and what comes out.
 
 _MEMORY = (
     ("W", "weights"),
@@ -180,8 +178,6 @@ def explanation_page(found: PlanLine) -> RenderableType:
     return Group(*rows)
 
 
-# Tables of several plans: a search, a curve over GPUs, and a comparison.
-
 _COLUMNS = 30  # of a bar in the curve
 _LEGEND = (
     "dp splits the batch, tp matrices, pp layers, cp sequences; ZeRO shards over dp x cp ranks. mb: micro-batch. MFU:"
@@ -340,8 +336,6 @@ def _row(table: Table, name: str, first: float, second: float) -> None:
         change = f"{(second - first) / first:+.0%}".replace("-0%", "0%").replace("+0%", "0%") if first else "new"
         table.add_row(name, amount(first) if first else "0", amount(second) if second else "0", change)
 
-
-# A pipeline's timeline, rank by rank, as letters.
 
 _SLOT_STYLES = {"F": "accent", "B": "good", "W": "warn", "X": "good", ".": "quiet"}
 _MOST_ROWS = 64

@@ -1,4 +1,7 @@
-"""In which order each stage of a pipeline does its work, for each schedule."""
+"""A pipeline rank by rank: the order of work in each schedule, and a simulation of when it happens.
+
+A simulated pipeline becomes the events of a run, so that it is stepped through, drawn and saved like a real one.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,8 +24,6 @@ from ddpquiz.events.event import (
     when,
 )
 from ddpquiz.plan.layout import PipelineSchedule
-
-# In which order each stage of a pipeline does its work, for each schedule.
 
 
 class StagePiece(NamedTuple):
@@ -181,8 +182,6 @@ class _DualPipe:
         return (self._waiting.pop(0),)
 
 
-# A small discrete simulation of a pipeline: when each rank does what, how long it idles, and what it stores.
-
 _Key = tuple[str, int, int, int]  # a piece; a plain tuple is made several times as fast
 
 
@@ -294,9 +293,6 @@ def _peak(slots: Sequence[Slot], *, split: bool) -> int:
             elif piece[0] == freed:
                 now -= 1
     return most
-
-
-# A simulated pipeline as the events of a run, so that it is stepped through, drawn and saved like a real one.
 
 
 def schedule_events(run: PipelineRun, title: str, tensor_bytes: int) -> list[Event]:

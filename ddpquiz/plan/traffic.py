@@ -1,4 +1,7 @@
-"""Seconds of a collective: alpha for each step and beta for each byte, over the links that a group of ranks spans."""
+"""The collectives of a step on one rank: how many each axis calls, with how many bytes, and how long they take.
+
+A collective takes alpha for each step of its algorithm and beta for each byte, over the links that its group spans.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,8 +10,6 @@ from functools import cache
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, Stage, micro_batches, rank_stages, split_layer
 from ddpquiz.plan.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
 from ddpquiz.plan.model import Hardware, Transformer
-
-# Seconds of a collective: alpha for each step and beta for each byte, over the links that a group of ranks spans.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,6 @@ def transfer_seconds(op: str, way: Path, calls: float, brought: float) -> float:
         calls * rounds(op, way.ranks) * way.round_latency + _sent_bytes(op, way.ranks, brought) / way.bytes_per_second
     )
 
-
-# Which collectives a rank calls in a step for each axis: how many, and with how many bytes.
 
 _DDP_BUCKET = 25 << 20  # bytes of a bucket, and of the first one (torch.nn.parallel.DistributedDataParallel)
 _DDP_FIRST = 1 << 20
@@ -231,8 +230,6 @@ def _bucket_count(total: float, bucket: int = 40_000_000 * 4) -> int:
     """Return in how many pieces Megatron's distributed optimizer moves gradients: 40 million numbers each."""
     return max(1, -(-int(total) // bucket))
 
-
-# All collectives of a step on one rank: what its stage, its layout and its micro-batches ask for.
 
 _NUMBER = 2  # bytes of an activation, and of a weight as it travels
 

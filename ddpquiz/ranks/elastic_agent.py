@@ -1,4 +1,7 @@
-"""The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys."""
+"""torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed.
+
+Its rendezvous is a store on loopback, in which each life of the ranks has its own keys.
+"""
 
 import contextlib
 import faulthandler
@@ -22,52 +25,6 @@ from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.store import host_store
-
-# The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys.
-
-_HOST = "127.0.0.1"
-_PATIENCE = timedelta(seconds=300)
-
-
-class _LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in torch
-    """The rendezvous of a single node: no other node joins."""
-
-    use_agent_store = True
-
-    def __init__(self) -> None:
-        self.life = ""  # separates the keys of one life of the ranks from those of the next
-        self._store_process, self.port = host_store(close=open_files(besides=[]))
-        self._store = TCPStore(_HOST, self.port, None, False, _PATIENCE)
-
-    def next_rendezvous(self) -> RendezvousInfo:
-        """Begin a life."""
-        self.life = uuid.uuid4().hex
-        return RendezvousInfo(PrefixStore(self.life, self._store), 0, 1, RendezvousStoreInfo(_HOST, self.port))
-
-    def get_backend(self) -> str:
-        return "static"
-
-    def is_closed(self) -> bool:
-        return False
-
-    def set_closed(self) -> None:
-        pass
-
-    def num_nodes_waiting(self) -> int:
-        return 0
-
-    def get_run_id(self) -> str:
-        return "ddpquiz"
-
-    def shutdown(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        """End the store."""
-        kill_group(self._store_process)
-
-
-# torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed.
 
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
@@ -145,3 +102,45 @@ def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str
         os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+
+
+_HOST = "127.0.0.1"
+_PATIENCE = timedelta(seconds=300)
+
+
+class _LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in torch
+    """The rendezvous of a single node: no other node joins."""
+
+    use_agent_store = True
+
+    def __init__(self) -> None:
+        self.life = ""  # separates the keys of one life of the ranks from those of the next
+        self._store_process, self.port = host_store(close=open_files(besides=[]))
+        self._store = TCPStore(_HOST, self.port, None, False, _PATIENCE)
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Begin a life."""
+        self.life = uuid.uuid4().hex
+        return RendezvousInfo(PrefixStore(self.life, self._store), 0, 1, RendezvousStoreInfo(_HOST, self.port))
+
+    def get_backend(self) -> str:
+        return "static"
+
+    def is_closed(self) -> bool:
+        return False
+
+    def set_closed(self) -> None:
+        pass
+
+    def num_nodes_waiting(self) -> int:
+        return 0
+
+    def get_run_id(self) -> str:
+        return "ddpquiz"
+
+    def shutdown(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """End the store."""
+        kill_group(self._store_process)

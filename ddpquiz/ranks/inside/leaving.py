@@ -1,4 +1,7 @@
-"""The most memory that a rank has held, reported at its end."""
+"""How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
+
+The last thing that it reports is the most memory that it has held.
+"""
 
 import atexit
 import ctypes
@@ -19,27 +22,6 @@ from ddpquiz.diagnosis.root_cause import UNUSED
 from ddpquiz.events.event import Marked, Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
-
-# The most memory that a rank has held, reported at its end.
-
-_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
-
-
-def report_peak_memory(writer: EventWriter) -> None:
-    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
-    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-    writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
-
-
-def _on_gpus() -> int:
-    torch = sys.modules.get("torch")  # a script may not have imported it
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return 0
-    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))
-
-
-# How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 _MOST_NAMES = 5  # of parameters that a message lists
@@ -180,3 +162,20 @@ def _remove_our_frames(shown: traceback.TracebackException) -> None:
         each = left.pop()
         each.stack[:] = [frame for frame in each.stack if not is_ours(frame.filename)]
         left += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+
+
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
+
+
+def report_peak_memory(writer: EventWriter) -> None:
+    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    writer.send(Marked(writer.now(), writer.rank, f"memory {process} {_on_gpus()}", 0))
+
+
+def _on_gpus() -> int:
+    torch = sys.modules.get("torch")  # a script may not have imported it
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))

@@ -1,6 +1,7 @@
-"""What a call of one of the dispatcher's c10d operators means: the operation as scripts call it, and its tensors.
+"""Operations as the recorder sees them: what a call means, when it ends, and what it leaves.
 
-The dispatcher passes arguments without names; the operator's schema says which is which.
+The dispatcher calls c10d operators and passes arguments without names; an operator's schema says which is which. An
+operation is open until the script has waited for it, or until a GPU is done with it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ import torch.distributed as dist
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
-
-# What a call of one of the dispatcher's c10d operators means: the operation as scripts call it, and its tensors.
 
 _ScriptObject = torch.ScriptObject
 _FEW = 16  # values are reported of tensors with up to this many elements
@@ -160,8 +159,6 @@ def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
         return ()
     return tuple([str(tensor.tolist()) for tensor in tensors])
 
-
-# Operations that have been issued and have not been waited for: where they end, and what they leave.
 
 _LONG = 50e-6  # seconds; shorter waits are not reported
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped
