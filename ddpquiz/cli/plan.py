@@ -15,19 +15,23 @@ from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Event, encode
 from ddpquiz.plan import explanation
 from ddpquiz.plan import search as finder
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.model import Hardware
-from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page
+from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.plan import Plan, make_plan
 from ddpquiz.plan.plan import as_json as plain
-from ddpquiz.plan.step_time import Accelerator
-from ddpquiz.plan.traffic import Job
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
+from ddpquiz.plan.step_time import Accelerator, usual_stage
+from ddpquiz.plan.traffic import Job, cut_bytes
+from ddpquiz.terminal.kit import layout, screen, style
 
 _STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
+_MOST_GPUS = 1 << 20  # of --scale
+_REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
 _NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
@@ -250,9 +254,7 @@ def plan(
         gpus = options.gpus or _named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
         if schedule:
-            from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
-
-            show_schedule(made, save, as_json=as_json)
+            _show_schedule(made, save, as_json=as_json)
         elif compare:
             _print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
         elif explain:
@@ -268,9 +270,6 @@ def _one_page(pages: Mapping[str, object]) -> None:
     given = [name for name, value in pages.items() if value]
     if len(given) > 1:
         raise typer.BadParameter(f"it cannot be combined with --{given[0]}.", param_hint=f"--{given[1]}")
-
-
-_MOST_GPUS = 1 << 20
 
 
 def _named_gpus(options: PlanOptions) -> int:
@@ -357,3 +356,57 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         typer.echo(json.dumps(rows))
     else:
         layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
+
+
+def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
+    """Show the pipeline of a plan: in a terminal as a replay, elsewhere as a picture; save it if a file is named."""
+    if plan.job.layout.pp == 1:
+        raise UserError("There is no pipeline in this layout; add pp=2 or more to --layout.")
+    gc.disable()
+    run = _simulated(plan, plan.job.micro_batches)
+    if save:
+        _save(plan, run, save)
+    elif as_json:
+        for event in _events(plan, run):
+            typer.echo(encode(event))
+    else:
+        out, shown = style.console(), run
+        if screen.is_interactive():
+            from ddpquiz.terminal.runs.replay import replay  # noqa: PLC0415  # no other page needs a view of runs
+
+            shown = _shorter(plan, run)
+            replay(_events(plan, shown), out)
+        layout.show(out, schedule_page(shown, min(out.width, layout.MEASURE), run.micro_batches))
+
+
+def _simulated(plan: Plan, micro_batches: int) -> PipelineRun:
+    """Simulate the pipeline of a plan with the durations of its stages."""
+    split = plan.job.layout
+    times = Durations(*usual_stage(plan.job, plan.machine))
+    return simulate(split.schedule, split.pp, micro_batches, times, split.chunks)
+
+
+def _shorter(plan: Plan, run: PipelineRun) -> PipelineRun:
+    """Return a run with fewer micro-batches if a replay of all would be too long to step through."""
+    pp = plan.job.layout.pp
+    if sum(map(len, run.ranks)) <= _REPLAYED:
+        return run
+    return _simulated(plan, min(run.micro_batches, max(2 * pp, _REPLAYED // (3 * pp * pp) * pp)))
+
+
+def _events(plan: Plan, run: PipelineRun) -> list[Event]:
+    split, every = plan.job.layout, plan.job.micro_batches
+    part = "" if run.micro_batches == every else f", the first {run.micro_batches} of {every:,} micro-batches"
+    title = f"{plan.job.model.name}: {split.schedule} on {split.pp} stages{part}"
+    return schedule_events(run, title, int(cut_bytes(plan.job)))
+
+
+def _save(plan: Plan, run: PipelineRun, path: Path) -> None:
+    from ddpquiz.cli import saving  # noqa: PLC0415  # the same
+    from ddpquiz.events.run_state import RunState  # noqa: PLC0415
+
+    saving.format_of(path)
+    events, state = _events(plan, _shorter(plan, run)), RunState()
+    for event in events:
+        state.add(event)
+    saving.save(events, state, path)
