@@ -23,6 +23,7 @@ from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.terminal.kit.layout import shown_path
 
 _SILENCE = 2.0  # seconds without movement on any rank that count as a hang
 _MOST_OUTPUT = 2_000_000  # bytes that one run may print
@@ -88,7 +89,7 @@ def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
         return command(lab, file, run, failure.seed)
     words = ["ddpquiz", "lab", lab.id, "--check"]
     usual = file.parent.absolute() == own_labs_dir().absolute()
-    return shlex.join(words if usual else [*words, "--dir", str(_near(file.parent))])
+    return shlex.join(words if usual else [*words, "--dir", shown_path(str(file.parent))])
 
 
 def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
@@ -96,7 +97,7 @@ def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     seeds = run.seeds if seed is None else (seed,)
     words = ["torchrun", "--nproc-per-node", str(run.ranks)]
     words += ["--max-restarts", str(lab.restarts)] if lab.restarts else []
-    return shlex.join([*words, str(_near(lab.check)), str(_near(file)), *_arguments(seeds), *run.args])
+    return shlex.join([*words, shown_path(str(lab.check)), shown_path(str(file)), *_arguments(seeds), *run.args])
 
 
 def _follow_check(
@@ -149,7 +150,7 @@ def _cannot_run(file: Path) -> LabVerdict | None:
         sentence = f"Line {line} of {file.name} is not valid Python: {wrong.msg}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence, line=line)
     except FileNotFoundError:
-        sentence = f"There is no file {_near(file)}."
+        sentence = f"There is no file {shown_path(str(file))}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence)
     except (OSError, ValueError, RecursionError, MemoryError) as wrong:
         sentence = f"{file.name} cannot be read: {wrong}."
@@ -163,12 +164,6 @@ def _met(star: Budget, phases: Sequence[Phase], ranks: int) -> bool:
 
 def _arguments(seeds: Sequence[int]) -> list[str]:
     return [word for seed in seeds for word in ("--seed", str(seed))]
-
-
-def _near(path: Path) -> Path:
-    """Return a path as a user would write it."""
-    path = path.absolute()
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 _SUMS = {  # over all phases of a rank

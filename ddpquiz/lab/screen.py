@@ -30,7 +30,7 @@ from ddpquiz.terminal.kit.style import console, plain
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.runs.replay import replay
 
-IDLE, BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
+_IDLE, _BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
 
 
 class LabScreen(KeyScreen):
@@ -74,7 +74,7 @@ class LabScreen(KeyScreen):
         """Wait for a key; return None when there is something new to show."""
         while True:
             busy = self._checker.state.running or self._noticed != self._checked
-            key = keys.get(BUSY if busy else IDLE)
+            key = keys.get(_BUSY if busy else _IDLE)
             if key is not None or self._look() or self._checker.state is not self._drawn:
                 return key
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ddpquiz.plan.layout import Recompute
 from ddpquiz.plan.model import Transformer, attention_flops, layer_matmul_flops
 
-NUMBER = 2  # bytes of an activation in bf16
+NUMBER = 2  # bytes of an activation in bf16, and of a weight as it travels
 
 
 class Split(NamedTuple):

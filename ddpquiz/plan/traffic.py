@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ddpquiz.plan.activations import NUMBER
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, Stage, micro_batches, rank_stages, split_layer
 from ddpquiz.plan.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
 from ddpquiz.plan.model import Hardware, Transformer
@@ -231,9 +232,6 @@ def _bucket_count(total: float, bucket: int = 40_000_000 * 4) -> int:
     return max(1, -(-int(total) // bucket))
 
 
-_NUMBER = 2  # bytes of an activation, and of a weight as it travels
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """A model on a layout, with the sizes of a step."""
@@ -269,7 +267,7 @@ def step_traffic(job: Job, number: int) -> list[Traffic]:
 
 def cut_bytes(job: Job) -> float:
     """Return the bytes of an activation between two stages: each rank of tp sends its part (arXiv 2104.04473, 4.1)."""
-    return _NUMBER * job.tokens * job.model.hidden / job.layout.tp
+    return NUMBER * job.tokens * job.model.hidden / job.layout.tp
 
 
 def layer_traffic(job: Job, number: int) -> Iterator[Traffic]:
@@ -278,9 +276,9 @@ def layer_traffic(job: Job, number: int) -> Iterator[Traffic]:
     held = rank_stages(model, layout, number)
     layers = sum(each.layers for each in held) / len(held)
     moe = sum(each.moe_layers for each in held) / len(held)
-    activation = _NUMBER * job.tokens * model.hidden
+    activation = NUMBER * job.tokens * model.hidden
     yield from tensor_parallel(round(layers), activation, layout)
-    yield from context_parallel(round(layers), _NUMBER * job.tokens * key_value_numbers(model) / layout.tp, layout.cp)
+    yield from context_parallel(round(layers), NUMBER * job.tokens * key_value_numbers(model) / layout.tp, layout.cp)
     if model.experts and moe:
         share = layout.tp if layout.sequence_parallel else 1
         yield from expert_parallel(round(moe), activation * model.experts.active / share, layout)
@@ -307,11 +305,11 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
         case 1 | 2:
             times = job.micro_batches if layout.zero == 2 else 1
             found = sharded_optimizer(
-                gradients, parameters * _NUMBER, shards, calls=_bucket_count(gradients), times=times
+                gradients, parameters * NUMBER, shards, calls=_bucket_count(gradients), times=times
             )
         case _:
             units = _fsdp_units(job.model, layout.tp, held) if parameters == held.parameters else [0, parameters]
-            found = fully_sharded(units, shards, weight=_NUMBER, gradient=each.gradients, times=job.micro_batches)
+            found = fully_sharded(units, shards, weight=NUMBER, gradient=each.gradients, times=job.micro_batches)
             found = [part for part in found if shards > 1]
     if ranks > shards:
         found.append(replicas_of_shards(gradients, shards, ranks // shards, calls=held.layers + 1))
