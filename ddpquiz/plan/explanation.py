@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ddpquiz.plan.activations import LayerWork
 from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
@@ -11,6 +12,7 @@ from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, opt
 from ddpquiz.plan.traffic import Traffic, rounds
 
 GIB = 2.0**30
+_AXES = ("tp", "cp", "ep", "pp", "dp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,27 @@ class PlanLine:
     note: str = ""
 
 
-_STATES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer states"}
+def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
+    """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
+    if line in _AXES:
+        return _axis(plan, line)
+    if line == "days":
+        return _days(plan, tokens)
+    return _LINES[line](plan)
 
 
-def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
+def lines() -> list[str]:
+    """Return the names of all lines that can be explained."""
+    return [*_LINES, "days", *_AXES]
+
+
+# What ZeRO shards: from which stage on, and what it is called
+_STATES = {"weights": (3, "weights"), "gradients": (2, "gradients"), "optimizer": (1, "optimizer states")}
+
+
+def _states(plan: Plan, line: str) -> PlanLine:
+    stage, name = _STATES[line]
+    per_parameter = getattr(STATE_BYTES[plan.job.sizes.states], line)
     held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
     layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
     holds = "a shard" if layout.zero >= stage else "all of them"
@@ -48,24 +67,9 @@ def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
         f"{filled} / 2**30",
         "arXiv 1910.02054, figure 1",
         "zero-stages",
-        f"States: {plan.job.sizes.states}. ZeRO shards {_STATES[line]} from stage {stage} on; with stage {layout.zero},"
+        f"States: {plan.job.sizes.states}. ZeRO shards {name} from stage {stage} on; with stage {layout.zero},"
         f" each rank holds {holds}.",
     )
-
-
-def _weights(plan: Plan) -> PlanLine:
-    """Explain the bytes of weights."""
-    return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
-
-
-def _gradients(plan: Plan) -> PlanLine:
-    """Explain the bytes of gradients."""
-    return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
-
-
-def _optimizer(plan: Plan) -> PlanLine:
-    """Explain the bytes of optimizer state."""
-    return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
 
 
 def _activations(plan: Plan) -> PlanLine:
@@ -159,23 +163,6 @@ def _layer(plan: Plan, work: LayerWork) -> str:
         case Recompute.SELECTIVE if work.scores:
             return f"{forward} + {backward} + {attention} + {work.scores:.6g} / {speed:.6g}"
     return f"{forward} + {backward}"
-
-
-_AXES = ("tp", "cp", "ep", "pp", "dp")
-
-
-def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
-    """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
-    if line in _AXES:
-        return _axis(plan, line)
-    if line == "days":
-        return _days(plan, tokens)
-    return _LINES[line](plan)
-
-
-def lines() -> list[str]:
-    """Return the names of all lines that can be explained."""
-    return [*_LINES, "days", *_AXES]
 
 
 def _bubble(plan: Plan) -> PlanLine:
@@ -304,9 +291,7 @@ def _transfer(plan: Plan, part: Traffic) -> str:
 
 
 _LINES: dict[str, Callable[[Plan], PlanLine]] = {
-    "weights": _weights,
-    "gradients": _gradients,
-    "optimizer": _optimizer,
+    **{line: partial(_states, line=line) for line in _STATES},
     "activations": _activations,
     "logits": _logits,
     "buffers": _buffers,

@@ -1,6 +1,6 @@
 """A plan: what a layout needs of memory, network and time, and what comes out of it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ddpquiz.plan.layout import Recompute, check
@@ -122,8 +122,6 @@ def predict(job: Job, machine: Accelerator) -> Plan:
 
 def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     """Return a plan as plain data; docs/plan.md explains the keys."""
-    from dataclasses import asdict
-
     job, layout = plan.job, plan.job.layout
     return {
         "model": job.model.name,
