@@ -21,7 +21,7 @@ from ddpquiz.plan.measured import (
 from ddpquiz.terminal.kit.layout import new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 
-BUSY = 0.5  # a size whose quartiles are farther apart than this share of its median was disturbed
+_BUSY = 0.5  # a size whose quartiles are farther apart than this share of its median was disturbed
 _RATES = (("GB/s", 1e9), ("MB/s", 1e6))
 _LEAST = 16  # columns of a drawing
 _TABLE = 50  # columns beside it
@@ -31,7 +31,7 @@ def bench_page(groups: Sequence[BenchGroup], width: int, refused: Mapping[str, s
     """Draw what was measured; `refused` says why operations could not run."""
     parts: list[RenderableType] = []
     for group in groups:
-        parts += [Text(heading(group), style="head"), _lines(group)]
+        parts += [Text(_heading(group), style="head"), _lines(group)]
         parts += [prose(f"{op} cannot run here: {why}", "warn") for op, why in refused.items()]
         parts += [prose(note, "warn") for note in _notes(group)]
     parts.append(prose(_LEGEND, "quiet"))
@@ -49,22 +49,22 @@ _LEGEND = (
 )
 
 
-def heading(group: BenchGroup) -> str:
+def _heading(group: BenchGroup) -> str:
     """Return what was measured, in a line."""
     where = f" on {group.machines} machines" if group.machines > 1 else ""
     kind = "GPU" if group.device == "cuda" else "CPU"
     return plain(f"{group.ranks} ranks{where}, {kind}, {group.backend}, {group.torch}, {group.measured[:16]} UTC")
 
 
-def line_text(line: CostLine) -> str:
+def _line_text(line: CostLine) -> str:
     """Write a line: `340 µs + size / 1.2 GB/s`."""
     if not line.beta:
         return format_seconds(line.alpha)
     sign = "-" if line.alpha < 0 else ""
-    return f"{sign}{format_seconds(abs(line.alpha))} + size / {rate(1 / line.beta)}"
+    return f"{sign}{format_seconds(abs(line.alpha))} + size / {_rate(1 / line.beta)}"
 
 
-def rate(bytes_per_second: float) -> str:
+def _rate(bytes_per_second: float) -> str:
     """Write a bandwidth in powers of ten, as nccl-tests does: `1.25 GB/s`."""
     unit, scale = next(((unit, scale) for unit, scale in _RATES if bytes_per_second >= 0.9995 * scale), ("kB/s", 1e3))
     amount = bytes_per_second / scale
@@ -81,7 +81,7 @@ def _lines(group: BenchGroup) -> Table:
         for number, line in enumerate(found.lines):
             first = number == 0
             sizes = ("" if first else "larger") if math.isinf(line.until) else f"up to {format_bytes(line.until)}"
-            table.add_row(op if first else "", sizes, line_text(line), f"{found.mean_error:.0%}" if first else "")
+            table.add_row(op if first else "", sizes, _line_text(line), f"{found.mean_error:.0%}" if first else "")
     return table
 
 
@@ -98,10 +98,10 @@ def _notes(group: BenchGroup) -> Iterator[str]:
     if poor:
         yield f"The lines of {', '.join(poor)} miss the times by more than {FITS:.0%} on average."
     times = [each for sizes in group.ops.values() for each in sizes]
-    disturbed = sum(each.high - each.low > BUSY * each.seconds for each in times)
+    disturbed = sum(each.high - each.low > _BUSY * each.seconds for each in times)
     if disturbed > len(times) / 4:
         yield (
-            f"The times of {disturbed} of {len(times)} sizes vary by more than {BUSY:.0%}: other programs run on this "
+            f"The times of {disturbed} of {len(times)} sizes vary by more than {_BUSY:.0%}: other programs run on this "
             f"machine, or it has fewer cores than ranks. Close them and measure again."
         )
 
@@ -112,7 +112,7 @@ def _times(group: BenchGroup, op: str, times: Sequence[SizeTime], width: int) ->
     ends = math.log(min(each.low for each in times)), math.log(max(each.high for each in times))
     for each in times:
         spread = f"{(each.high - each.low) / 2 / each.seconds:.0%}"
-        speeds = rate(each.algorithm_bandwidth), rate(bus_bandwidth(op, group.ranks, each))
+        speeds = _rate(each.algorithm_bandwidth), _rate(bus_bandwidth(op, group.ranks, each))
         drawn = _drawing(each, found, ends, width)
         table.add_row(format_bytes(each.size), format_seconds(each.seconds), spread, *speeds, drawn)
     return table
@@ -141,7 +141,7 @@ def speeds_section(speeds: Sequence[AchievedSpeed]) -> Group:
     for each in speeds:
         place = plain(format_place(each.file, each.line)) if each.line else "-"
         times = format_seconds(each.seconds), format_seconds(each.possible)
-        rates = rate(each.size / each.seconds), rate(each.size / each.possible) if each.possible else "-"
+        rates = _rate(each.size / each.seconds), _rate(each.size / each.possible) if each.possible else "-"
         table.add_row(place, each.op, format_bytes(each.size), *times, *rates)
     return Group(*section("On this machine, by `ddpquiz bench`: a call from when all ranks are in it", table))
 
@@ -151,7 +151,7 @@ def lines_on_machine(bench: MachineBench) -> list[Text]:
     found = [
         prose(
             f"`all_reduce` of {group.ranks} ranks ({group.backend}): "
-            + " or, for large tensors, ".join(map(line_text, fitted.lines))
+            + " or, for large tensors, ".join(map(_line_text, fitted.lines))
         )
         for group in bench.groups
         if (fitted := group.fit_of("all_reduce"))

@@ -13,7 +13,7 @@ from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
-SCRIPT = Path(inside.__file__).with_name("collective_bench.py")
+_SCRIPT = Path(inside.__file__).with_name("collective_bench.py")
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class BenchRun:
         chosen = device.choose(wanted, ranks, machine)
         self.samples = BenchSamples(ranks, chosen.kind, chosen.backend, chosen.reason, machine.torch)
         args = (chosen.kind, ",".join(ops), ",".join(map(str, sizes)), str(seconds))
-        self._request = Request(SCRIPT, args=args, ranks=ranks, device=chosen.kind, timeout=None, is_watched=False)
+        self._request = Request(_SCRIPT, args=args, ranks=ranks, device=chosen.kind, timeout=None, is_watched=False)
 
     def follow(self) -> Iterator[str]:
         """Measure, and yield often what is measured; UserError if the ranks fail. Stops them if it is closed."""

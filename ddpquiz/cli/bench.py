@@ -22,8 +22,8 @@ from ddpquiz.terminal.kit import layout, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
 SIZES = "8..16M"
-STEP = 4  # between one size and the next
-MOST_SIZE = 1 << 34
+_STEP = 4  # between one size and the next
+_MOST_SIZE = 1 << 34
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -134,13 +134,13 @@ def read_sizes(text: str) -> Iterator[int]:
     """Yield the sizes that a text such as `8..64M` means: from the first in steps of 4, and the last."""
     first, _, last = text.upper().replace(" ", "").partition("..")
     low, high = _bytes(first), _bytes(last or first)
-    if low is None or high is None or not 4 <= low <= high <= MOST_SIZE:
+    if low is None or high is None or not 4 <= low <= high <= _MOST_SIZE:
         raise typer.BadParameter(
             f"{text!r} is not a range of sizes from 4 bytes to 16G, such as 8..64M.", param_hint="--sizes"
         )
     while low < high:
         yield low
-        low *= STEP
+        low *= _STEP
     yield high
 
 

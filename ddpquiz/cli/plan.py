@@ -1,4 +1,4 @@
-"""The options of `ddpquiz plan`, and the job that they describe."""
+"""`ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
+from ddpquiz.events.event import Event, encode
 from ddpquiz.plan import explanation
 from ddpquiz.plan import search as finder
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.model import Hardware
-from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page
+from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.plan import Plan, make_plan
 from ddpquiz.plan.plan import as_json as plain
-from ddpquiz.plan.step_time import Accelerator
-from ddpquiz.plan.traffic import Job
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
+from ddpquiz.plan.step_time import Accelerator, usual_stage
+from ddpquiz.plan.traffic import Job, cut_bytes
+from ddpquiz.terminal.kit import layout, screen, style
 
-# The options of `ddpquiz plan`, and the job that they describe.
-
-STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
+_STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
+_MOST_GPUS = 1 << 20  # of --scale
+_REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
 _NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
@@ -130,17 +132,17 @@ class PlanOptions:
         model = load_model(self.model)
         sequence = self.seq or model.sequence
         sizes = Sizes(
-            batch=self.batch or max(1, STEP_TOKENS // sequence),
+            batch=self.batch or max(1, _STEP_TOKENS // sequence),
             sequence=sequence,
-            states=one_of(States, self.states, "--states"),
+            states=_one_of(States, self.states, "--states"),
             flash=self.flash,
         )
         return Job(model, self.sized(self.layout, gpus), sizes)
 
     def sized(self, text: str, gpus: int) -> Layout:
         """Return the layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
-        sizes = axis_sizes(text)
-        schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
+        sizes = _axis_sizes(text)
+        schedule = _one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
             schedule = PipelineSchedule.INTERLEAVED
         inner = sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1)
@@ -152,7 +154,7 @@ class PlanOptions:
             micro_batch=self.micro_batch,
             chunks=self.chunks,
             schedule=schedule,
-            recompute=one_of(Recompute, self.recompute, "--recompute"),
+            recompute=_one_of(Recompute, self.recompute, "--recompute"),
             sequence_parallel=self.sequence_parallel,
             overlap=self.overlap,
             tp_overlap=self.tp_overlap,
@@ -164,7 +166,7 @@ class PlanOptions:
         Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
         one chunk a stage unless the text says more.
         """
-        words = dict(named_values(text))
+        words = dict(_named_values(text))
         changed: dict[str, Any] = {}
         for name in {*words} & {*_NUMBERS}:
             if not words[name].isdecimal():
@@ -174,8 +176,8 @@ class PlanOptions:
         if "pipeline" in changed:
             changed.setdefault("chunks", 1)
         named = ",".join(f"{name}={size}" for name, size in words.items() if name not in (*_NUMBERS, *_WORDS))
-        kept = {axis: size for axis, size in axis_sizes(self.layout).items() if axis != "dp"}
-        sizes = kept | axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
+        kept = {axis: size for axis, size in _axis_sizes(self.layout).items() if axis != "dp"}
+        sizes = kept | _axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
         return replace(self, layout=",".join(f"{axis}={size}" for axis, size in sizes.items()), **changed)
 
     def check_search(self) -> None:
@@ -188,16 +190,16 @@ class PlanOptions:
                 )
 
 
-def named_values(text: str) -> list[tuple[str, str]]:
+def _named_values(text: str) -> list[tuple[str, str]]:
     """Return the names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
     parts = (part.partition("=") for part in text.replace(",", " ").split())
     return [(name, value) for name, _, value in parts]
 
 
-def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
+def _axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
     """Read `tp=8,pp=4`; BadParameter names what does not fit. `others` are further names that the option knows."""
     sizes: dict[str, int] = {}
-    for axis, size in named_values(text):
+    for axis, size in _named_values(text):
         if axis not in _AXES:
             instead = f" Use --{axis}." if axis in (*_NUMBERS, *_WORDS) else ""
             known = ", ".join((*_AXES, *others))
@@ -210,106 +212,12 @@ def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()
     return sizes
 
 
-def one_of(choices: Any, word: str, option: str) -> Any:
+def _one_of(choices: Any, word: str, option: str) -> Any:
     """Return the value of an enumeration that a word names, or BadParameter."""
     try:
         return choices(word.lower())
     except ValueError:
         raise typer.BadParameter(_ONE_OF.format(word, ", ".join(choices)), param_hint=option) from None
-
-
-# What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a comparison, an explanation.
-
-MOST_GPUS = 1 << 20
-
-
-def named_gpus(options: PlanOptions) -> int:
-    """Return the number of GPUs that the layout names; UserError if it does not say."""
-    sizes = axis_sizes(options.layout)
-    if not sizes:
-        options.job(1)  # reports an unknown model first
-        options.machine()  # and an unknown GPU
-        raise UserError(
-            "How many GPUs? Add --gpus, as in `ddpquiz plan --model llama-3-70b --gpus 256 --search`;"
-            " --search without --gpus finds the fewest that fit."
-        )
-    return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1) * sizes.get("dp", 1)
-
-
-def print_plan(plan: Plan, tokens: float) -> None:
-    """Print the page of a plan."""
-    out = style.console()
-    layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
-
-
-def print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
-    """Print how a line comes about; UserError if there is no such line."""
-    known = explanation.lines()
-    if line not in known:
-        raise UserError(f"A plan has no line '{line}'; its lines are {', '.join(known)}.")
-    found = explanation.explain(plan, line, tokens)
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-    else:
-        layout.show_paged(style.console(), explanation_page(found))
-
-
-def print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
-    """Print two layouts side by side."""
-    other = make_plan(options.job(gpus), options.machine(), gpus)
-    if as_json:
-        typer.echo(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
-    else:
-        layout.show_paged(style.console(), comparison(plan, other))
-
-
-def print_search(options: PlanOptions, *, as_json: bool) -> None:
-    """Print the best layouts, on the named number of GPUs or on the fewest that fit."""
-    options.check_search()
-    job, machine = options.job(options.gpus or 1), options.machine()
-    gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
-    gpus, before = options.gpus, None
-    if gpus is None:
-        enough = finder.fewest_gpus(job, machine)
-        if enough is None:
-            raise UserError(
-                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens fits on no number of"
-                f" {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
-            )
-        gpus, before, found = enough
-    else:
-        found = finder.search(job, machine, gpus)
-    if as_json:
-        typer.echo(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
-    else:
-        layout.show_paged(style.console(), found_page(found, gpus, options.start, before))
-
-
-def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
-    counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
-    return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
-
-
-def print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
-    """Print throughput and efficiency as the number of GPUs doubles."""
-    first, _, last = text.partition("..")
-    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= MOST_GPUS):
-        raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
-    job = options.job(int(first))
-    if options.batch is None:  # enough for the largest number
-        inner = job.layout.tp * job.layout.pp * job.layout.cp
-        least = max(1, int(last) // inner) * job.layout.micro_batch
-        job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
-    plans = finder.scale(job, options.machine(), int(first), int(last))
-    if as_json:
-        tokens = options.tokens * 1e12
-        rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
-        typer.echo(json.dumps(rows))
-    else:
-        layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
-
-
-# `ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs.
 
 
 @with_options(PlanOptions)
@@ -337,30 +245,168 @@ def plan(
     ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
     """
     schedule = schedule or save is not None
-    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
+    _one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
     if search:
-        print_search(options, as_json=as_json)
+        _print_search(options, as_json=as_json)
     elif scale:
-        print_scale(options, scale, as_json=as_json)
+        _print_scale(options, scale, as_json=as_json)
     else:
-        gpus = options.gpus or named_gpus(options)
+        gpus = options.gpus or _named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
         if schedule:
-            from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
-
-            show_schedule(made, save, as_json=as_json)
+            _show_schedule(made, save, as_json=as_json)
         elif compare:
-            print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
+            _print_comparison(made, options.with_layout(compare), gpus, as_json=as_json)
         elif explain:
-            print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
+            _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
             typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
         else:
-            print_plan(made, options.tokens * 1e12)
+            _print_plan(made, options.tokens * 1e12)
 
 
-def one_page(pages: Mapping[str, object]) -> None:
+def _one_page(pages: Mapping[str, object]) -> None:
     """Raise BadParameter if more than one of the options is given that each show a page of their own."""
     given = [name for name, value in pages.items() if value]
     if len(given) > 1:
         raise typer.BadParameter(f"it cannot be combined with --{given[0]}.", param_hint=f"--{given[1]}")
+
+
+def _named_gpus(options: PlanOptions) -> int:
+    """Return the number of GPUs that the layout names; UserError if it does not say."""
+    sizes = _axis_sizes(options.layout)
+    if not sizes:
+        options.job(1)  # reports an unknown model first
+        options.machine()  # and an unknown GPU
+        raise UserError(
+            "How many GPUs? Add --gpus, as in `ddpquiz plan --model llama-3-70b --gpus 256 --search`;"
+            " --search without --gpus finds the fewest that fit."
+        )
+    return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1) * sizes.get("dp", 1)
+
+
+def _print_plan(plan: Plan, tokens: float) -> None:
+    """Print the page of a plan."""
+    out = style.console()
+    layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
+
+
+def _print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
+    """Print how a line comes about; UserError if there is no such line."""
+    known = explanation.lines()
+    if line not in known:
+        raise UserError(f"A plan has no line '{line}'; its lines are {', '.join(known)}.")
+    found = explanation.explain(plan, line, tokens)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        layout.show_paged(style.console(), explanation_page(found))
+
+
+def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
+    """Print two layouts side by side."""
+    other = make_plan(options.job(gpus), options.machine(), gpus)
+    if as_json:
+        typer.echo(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
+    else:
+        layout.show_paged(style.console(), comparison(plan, other))
+
+
+def _print_search(options: PlanOptions, *, as_json: bool) -> None:
+    """Print the best layouts, on the named number of GPUs or on the fewest that fit."""
+    options.check_search()
+    job, machine = options.job(options.gpus or 1), options.machine()
+    gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
+    gpus, before = options.gpus, None
+    if gpus is None:
+        enough = finder.fewest_gpus(job, machine)
+        if enough is None:
+            raise UserError(
+                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens fits on no number of"
+                f" {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
+            )
+        gpus, before, found = enough
+    else:
+        found = finder.search(job, machine, gpus)
+    if as_json:
+        typer.echo(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
+    else:
+        layout.show_paged(style.console(), found_page(found, gpus, options.start, before))
+
+
+def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
+    counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
+    return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
+
+
+def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
+    """Print throughput and efficiency as the number of GPUs doubles."""
+    first, _, last = text.partition("..")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= _MOST_GPUS):
+        raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
+    job = options.job(int(first))
+    if options.batch is None:  # enough for the largest number
+        inner = job.layout.tp * job.layout.pp * job.layout.cp
+        least = max(1, int(last) // inner) * job.layout.micro_batch
+        job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
+    plans = finder.scale(job, options.machine(), int(first), int(last))
+    if as_json:
+        tokens = options.tokens * 1e12
+        rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
+        typer.echo(json.dumps(rows))
+    else:
+        layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
+
+
+def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
+    """Show the pipeline of a plan: in a terminal as a replay, elsewhere as a picture; save it if a file is named."""
+    if plan.job.layout.pp == 1:
+        raise UserError("There is no pipeline in this layout; add pp=2 or more to --layout.")
+    gc.disable()
+    run = _simulated(plan, plan.job.micro_batches)
+    if save:
+        _save(plan, run, save)
+    elif as_json:
+        for event in _events(plan, run):
+            typer.echo(encode(event))
+    else:
+        out, shown = style.console(), run
+        if screen.is_interactive():
+            from ddpquiz.terminal.runs.replay import replay  # noqa: PLC0415  # no other page needs a view of runs
+
+            shown = _shorter(plan, run)
+            replay(_events(plan, shown), out)
+        layout.show(out, schedule_page(shown, min(out.width, layout.MEASURE), run.micro_batches))
+
+
+def _simulated(plan: Plan, micro_batches: int) -> PipelineRun:
+    """Simulate the pipeline of a plan with the durations of its stages."""
+    split = plan.job.layout
+    times = Durations(*usual_stage(plan.job, plan.machine))
+    return simulate(split.schedule, split.pp, micro_batches, times, split.chunks)
+
+
+def _shorter(plan: Plan, run: PipelineRun) -> PipelineRun:
+    """Return a run with fewer micro-batches if a replay of all would be too long to step through."""
+    pp = plan.job.layout.pp
+    if sum(map(len, run.ranks)) <= _REPLAYED:
+        return run
+    return _simulated(plan, min(run.micro_batches, max(2 * pp, _REPLAYED // (3 * pp * pp) * pp)))
+
+
+def _events(plan: Plan, run: PipelineRun) -> list[Event]:
+    split, every = plan.job.layout, plan.job.micro_batches
+    part = "" if run.micro_batches == every else f", the first {run.micro_batches} of {every:,} micro-batches"
+    title = f"{plan.job.model.name}: {split.schedule} on {split.pp} stages{part}"
+    return schedule_events(run, title, int(cut_bytes(plan.job)))
+
+
+def _save(plan: Plan, run: PipelineRun, path: Path) -> None:
+    from ddpquiz.cli import saving  # noqa: PLC0415  # the same
+    from ddpquiz.events.run_state import RunState  # noqa: PLC0415
+
+    saving.format_of(path)
+    events, state = _events(plan, _shorter(plan, run)), RunState()
+    for event in events:
+        state.add(event)
+    saving.save(events, state, path)

@@ -1,4 +1,8 @@
-"""Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure."""
+"""Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure.
+
+`compare` sets the figures of a file that passed beside those of the solution, and `prove_lab` checks the check: the
+solution and its variants pass, and each mutant fails by the claim or budget that it names.
+"""
 
 import ast
 import random
@@ -19,14 +23,13 @@ from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.terminal.kit.layout import shown_path
 
-# Checks a learner's file: runs the check of its lab on real ranks, run after run, up to the first failure.
-
-SILENCE = 2.0  # seconds without movement on any rank that count as a hang
-MOST_OUTPUT = 2_000_000  # bytes that one run may print
-MOST_LINES = 4_000
-BUSY = 3  # how much slower a run may be on a machine that does other things too
-FRESH = 1_000_000  # fresh seeds are below this
+_SILENCE = 2.0  # seconds without movement on any rank that count as a hang
+_MOST_OUTPUT = 2_000_000  # bytes that one run may print
+_MOST_LINES = 4_000
+_BUSY = 3  # how much slower a run may be on a machine that does other things too
+_FRESH = 1_000_000  # fresh seeds are below this
 _SHOWN = ("claim", "error", "unwritten")  # the outcomes that torchrun shows too
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
@@ -47,13 +50,13 @@ def check_file(
     began = time.monotonic()
     if wrong := _cannot_run(file):
         return replace(wrong, seconds=time.monotonic() - began)
-    runs = planned(lab, random.randrange(FRESH) if fresh is None else fresh)  # noqa: S311
+    runs = planned(lab, random.randrange(_FRESH) if fresh is None else fresh)  # noqa: S311
     stars = {star.name for star in lab.stars}
     finished = None
     for number, run in enumerate(runs, 1):
         if report:
             report(number, len(runs), run)
-        finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
+        finished = _follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         failure = failure or find_forgotten(file, finished)
@@ -86,7 +89,7 @@ def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
         return command(lab, file, run, failure.seed)
     words = ["ddpquiz", "lab", lab.id, "--check"]
     usual = file.parent.absolute() == own_labs_dir().absolute()
-    return shlex.join(words if usual else [*words, "--dir", str(_near(file.parent))])
+    return shlex.join(words if usual else [*words, "--dir", shown_path(str(file.parent))])
 
 
 def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
@@ -94,10 +97,10 @@ def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     seeds = run.seeds if seed is None else (seed,)
     words = ["torchrun", "--nproc-per-node", str(run.ranks)]
     words += ["--max-restarts", str(lab.restarts)] if lab.restarts else []
-    return shlex.join([*words, str(_near(lab.check)), str(_near(file)), *_arguments(seeds), *run.args])
+    return shlex.join([*words, shown_path(str(lab.check)), shown_path(str(file)), *_arguments(seeds), *run.args])
 
 
-def follow_check(
+def _follow_check(
     lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None, *, hurry: bool = False
 ) -> FinishedRun:
     """Run the check once, to its end; in a hurry, ranks are not awaited that only have to exit.
@@ -107,7 +110,7 @@ def follow_check(
     require_consent(lab.id.rpartition("/")[0], lab.origin)
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
-        timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
+        timeout=_SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
         environment={"OMP_NUM_THREADS": "1"},  # also on one rank, where torchrun does not set it
     )  # fmt: skip
     running = begin(request)
@@ -129,11 +132,11 @@ def follow_check(
 
 def _why_stop(running: Run, limit: int, lines: int) -> str:
     """Return why a run has to be ended; on a busy machine, it may last longer than the limit."""
-    if running.printed > MOST_OUTPUT or lines > MOST_LINES:
-        return f"The ranks print too much: a check ends after {MOST_LINES:,} lines, or {MOST_OUTPUT:,} bytes."
+    if running.printed > _MOST_OUTPUT or lines > _MOST_LINES:
+        return f"The ranks print too much: a check ends after {_MOST_LINES:,} lines, or {_MOST_OUTPUT:,} bytes."
     started = min(running.seen.started_at.values(), default=running.now())
     lasted = running.now() - started
-    if lasted > limit and (lasted > BUSY * limit or running.cpu_seconds() > limit / BUSY):
+    if lasted > limit and (lasted > _BUSY * limit or running.cpu_seconds() > limit / _BUSY):
         return f"The ranks were still computing after {limit} s, the limit of one run."
     return ""
 
@@ -147,7 +150,7 @@ def _cannot_run(file: Path) -> LabVerdict | None:
         sentence = f"Line {line} of {file.name} is not valid Python: {wrong.msg}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence, line=line)
     except FileNotFoundError:
-        sentence = f"There is no file {_near(file)}."
+        sentence = f"There is no file {shown_path(str(file))}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence)
     except (OSError, ValueError, RecursionError, MemoryError) as wrong:
         sentence = f"{file.name} cannot be read: {wrong}."
@@ -162,14 +165,6 @@ def _met(star: Budget, phases: Sequence[Phase], ranks: int) -> bool:
 def _arguments(seeds: Sequence[int]) -> list[str]:
     return [word for seed in seeds for word in ("--seed", str(seed))]
 
-
-def _near(path: Path) -> Path:
-    """Return a path as a user would write it."""
-    path = path.absolute()
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-# The figures of a file that passed, beside those of the reference solution in the same run.
 
 _SUMS = {  # over all phases of a rank
     "sent": ("sent", "bytes"),
@@ -186,7 +181,7 @@ def compare(lab: Lab, verdict: LabVerdict, stop: Callable[[], bool] | None = Non
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / lab.file_name
         file.write_text(lab.solution.source, encoding="utf-8")
-        reference = _figures(follow_check(lab, file, verdict.run, stop).events)
+        reference = _figures(_follow_check(lab, file, verdict.run, stop).events)
     yours = _figures(verdict.events)
     named = {**_SUMS, **_HIGHEST}
     return tuple(LabFigure(*named[key], yours[key], reference[key]) for key in named if key in yours.keys() & reference)
@@ -206,9 +201,6 @@ def _figures(events: Iterable[Event]) -> dict[str, float]:
     for (key, _), amount in sums.items():
         found[key] = max(found.get(key, 0.0), amount)
     return found
-
-
-# Proves a lab: its solution and variants pass, and each mutant fails by the claim or budget that it names.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The list of labs, by track: which are new, begun and passed, with stars, minutes and what each needs."""
+"""What a learner reads about labs: their list, a task, hints, the verdict on a file, and the solution beside it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from ddpquiz.learning.progress import LabStanding
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, indented, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-
-# The list of labs, by track: which are new, begun and passed, with stars, minutes and what each needs.
 
 _NEXT = (
     ("ddpquiz lab NAME", "write the file, and have each save checked"),
@@ -69,8 +67,6 @@ def _rows(lab: Lab, width: int, progress: LabProgress) -> list[RenderableType]:
     needs = Text(f"after {', '.join(lab.needs)}", style="quiet")
     return [shown, indented(needs, 10)] if lab.needs else [shown]
 
-
-# What a learner sees of a lab: its task, hints, the verdict on the file, and the solution beside it.
 
 _WIDE = 110  # columns that two files side by side need
 

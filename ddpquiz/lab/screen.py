@@ -1,4 +1,7 @@
-"""Checks of a learner's file in the background: one at a time, and a newer one ends the one before."""
+"""A lab on the screen: each save of the learner's file starts a check, and the verdict is shown at once.
+
+A check runs in the background, one at a time; a newer one ends the one before.
+"""
 
 import contextlib
 import threading
@@ -28,80 +31,7 @@ from ddpquiz.terminal.kit.style import console, plain
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.runs.replay import replay
 
-# Checks of a learner's file in the background: one at a time, and a newer one ends the one before.
-
-BRIEF = 0.05  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class CheckState:
-    """How far a check is: the run that goes on, then the verdict, then the figures; or why the check did not finish."""
-
-    running: bool = False
-    doing: str = ""
-    verdict: LabVerdict | None = None
-    figures: tuple[LabFigure, ...] = ()
-    fault: str = ""
-
-
-class LabChecker:
-    """Checks a file in a thread. `state` is replaced whole, so that the screen may read it at any time."""
-
-    def __init__(self, lab: Lab, file: Path) -> None:
-        self._lab, self._file = lab, file
-        self._thread: threading.Thread | None = None
-        self._ended = threading.Event()  # asks the thread to end
-        self.state = CheckState()
-
-    def start(self) -> None:
-        """Begin a check; one that still runs is ended first."""
-        self.stop()
-        self._ended = threading.Event()
-        self.state = CheckState(running=True, doing="begins")
-        self._thread = threading.Thread(target=self._check, args=(self._ended,), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the check that runs, if there is one, and all its ranks."""
-        self._ended.set()
-        if self._thread:
-            self._thread.join()
-            self._thread = None
-        if self.state.running:
-            self.state = CheckState()
-
-    def _check(self, ended: threading.Event) -> None:
-        verdict = None
-        try:
-            if not self._loads_torch(ended):
-                return
-            verdict = check_file(self._lab, self._file, report=self._report, stop=ended.is_set)
-            self.state = CheckState(verdict=verdict)
-            if verdict.passed:
-                self.state = CheckState(verdict=verdict, figures=compare(self._lab, verdict, ended.is_set))
-        except Stopped:
-            if verdict is None:
-                self.state = CheckState()
-        except UserError as error:
-            self.state = CheckState(fault=str(error))
-
-    def _loads_torch(self, ended: threading.Event) -> bool:
-        """Wait until ranks can start; return False if the check was ended meanwhile."""
-        serving = server()
-        if not serving.is_ready(0):
-            self.state = CheckState(running=True, doing="loading torch")
-        while not serving.is_ready(BRIEF):
-            if ended.is_set():
-                return False
-        return True
-
-    def _report(self, number: int, of: int, run: LabRun) -> None:
-        self.state = CheckState(running=True, doing=f"run {number} of {of}, on {plural(run.ranks, 'rank')}")
-
-
-# A lab on the screen: each save of the learner's file starts a check, and the verdict is shown at once.
-
-IDLE, BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
+_IDLE, _BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
 
 
 class LabScreen(KeyScreen):
@@ -118,7 +48,7 @@ class LabScreen(KeyScreen):
         self.lab, self.file = lab, file
         self.wants_next = False
         self._history, self._run_demo = history, run_demo
-        self._checker = LabChecker(lab, file)
+        self._checker = _LabChecker(lab, file)
         self._drawn: object = None  # the state of the checker that is on the screen
         self._page: Literal["", "task", "solution"] = ""
         self._hints = history.hints_shown(lab)
@@ -145,7 +75,7 @@ class LabScreen(KeyScreen):
         """Wait for a key; return None when there is something new to show."""
         while True:
             busy = self._checker.state.running or self._noticed != self._checked
-            key = keys.get(BUSY if busy else IDLE)
+            key = keys.get(_BUSY if busy else _IDLE)
             if key is not None or self._look() or self._checker.state is not self._drawn:
                 return key
 
@@ -313,3 +243,72 @@ class LabScreen(KeyScreen):
             self.note = str(error)
         except (KeyboardInterrupt, EOFError):
             self.note = "stopped"
+
+
+_BRIEF = 0.05  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckState:
+    """How far a check is: the run that goes on, then the verdict, then the figures; or why the check did not finish."""
+
+    running: bool = False
+    doing: str = ""
+    verdict: LabVerdict | None = None
+    figures: tuple[LabFigure, ...] = ()
+    fault: str = ""
+
+
+class _LabChecker:
+    """Checks a file in a thread. `state` is replaced whole, so that the screen may read it at any time."""
+
+    def __init__(self, lab: Lab, file: Path) -> None:
+        self._lab, self._file = lab, file
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()  # asks the thread to end
+        self.state = _CheckState()
+
+    def start(self) -> None:
+        """Begin a check; one that still runs is ended first."""
+        self.stop()
+        self._ended = threading.Event()
+        self.state = _CheckState(running=True, doing="begins")
+        self._thread = threading.Thread(target=self._check, args=(self._ended,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the check that runs, if there is one, and all its ranks."""
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+        if self.state.running:
+            self.state = _CheckState()
+
+    def _check(self, ended: threading.Event) -> None:
+        verdict = None
+        try:
+            if not self._loads_torch(ended):
+                return
+            verdict = check_file(self._lab, self._file, report=self._report, stop=ended.is_set)
+            self.state = _CheckState(verdict=verdict)
+            if verdict.passed:
+                self.state = _CheckState(verdict=verdict, figures=compare(self._lab, verdict, ended.is_set))
+        except Stopped:
+            if verdict is None:
+                self.state = _CheckState()
+        except UserError as error:
+            self.state = _CheckState(fault=str(error))
+
+    def _loads_torch(self, ended: threading.Event) -> bool:
+        """Wait until ranks can start; return False if the check was ended meanwhile."""
+        serving = server()
+        if not serving.is_ready(0):
+            self.state = _CheckState(running=True, doing="loading torch")
+        while not serving.is_ready(_BRIEF):
+            if ended.is_set():
+                return False
+        return True
+
+    def _report(self, number: int, of: int, run: LabRun) -> None:
+        self.state = _CheckState(running=True, doing=f"run {number} of {of}, on {plural(run.ranks, 'rank')}")

@@ -2,6 +2,7 @@
 
 The paper counts a GPT layer with dropout in 16 bits. Here each stored tensor is a term of its own, so that gated MLPs,
 grouped queries, latent attention and experts follow from the same rule; for GPT the sum is the paper's equation.
+Beside them stands what the forward makes a GPU do: FLOP, and the bytes that kernels move which no matrix product hides.
 """
 
 from dataclasses import dataclass
@@ -11,9 +12,7 @@ from typing import NamedTuple
 from ddpquiz.plan.layout import Recompute
 from ddpquiz.plan.model import Transformer, attention_flops, layer_matmul_flops
 
-# Bytes that the forward of a layer stores for its backward, after Korthikanti et al. 2022 (arXiv 2205.05198).
-
-NUMBER = 2  # bytes of an activation in bf16
+NUMBER = 2  # bytes of an activation in bf16, and of a weight as it travels
 
 
 class Split(NamedTuple):
@@ -24,7 +23,7 @@ class Split(NamedTuple):
 
 
 @cache
-def split_numbers(model: Transformer, *, moe: bool) -> float:
+def _split_numbers(model: Transformer, *, moe: bool) -> float:
     """Return the numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
 
     Queries, keys, values and what the output projection reads; what the MLP stores between its matrices: GeLU's input
@@ -39,7 +38,7 @@ def split_numbers(model: Transformer, *, moe: bool) -> float:
 
 
 @cache
-def whole_bytes(model: Transformer, *, moe: bool) -> float:
+def _whole_bytes(model: Transformer, *, moe: bool) -> float:
     """Return the bytes of a token that only sequence parallelism splits: 10 h in a GPT layer with dropout.
 
     The inputs of both norms, of attention and of the MLP, a byte of each of the two dropout masks; the latent vectors
@@ -54,16 +53,16 @@ def whole_bytes(model: Transformer, *, moe: bool) -> float:
     return count
 
 
-def score_bytes(model: Transformer, sequence: int) -> float:
+def _score_bytes(model: Transformer, sequence: int) -> float:
     """Return the bytes of a token's scores: softmax, and with dropout its mask and its output: 5 a s."""
     return model.heads * sequence * (2 * NUMBER + 1 if model.dropout else NUMBER)
 
 
 @cache
-def token_bytes(model: Transformer, tp: int, *, moe: bool, sequence_parallel: bool) -> float:
+def _token_bytes(model: Transformer, tp: int, *, moe: bool, sequence_parallel: bool) -> float:
     """Return what a layer stores of one token, scores aside: (10 + 24 / t) h or 34 h / t for GPT (Table 2)."""
-    whole = whole_bytes(model, moe=moe) / (tp if sequence_parallel else 1)
-    return whole + NUMBER * split_numbers(model, moe=moe) / tp
+    whole = _whole_bytes(model, moe=moe) / (tp if sequence_parallel else 1)
+    return whole + NUMBER * _split_numbers(model, moe=moe) / tp
 
 
 def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, scores: int) -> float:
@@ -72,8 +71,8 @@ def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, s
     `tokens` are those of the rank. `scores` is the length of a sequence whose scores attention stores, 0 with
     FlashAttention, which stores the logarithm of each softmax's sum in fp32 instead.
     """
-    stored = tokens * token_bytes(model, split.tp, moe=moe, sequence_parallel=split.sequence_parallel)
-    of_scores = score_bytes(model, scores) if scores else 4 * model.heads
+    stored = tokens * _token_bytes(model, split.tp, moe=moe, sequence_parallel=split.sequence_parallel)
+    of_scores = _score_bytes(model, scores) if scores else 4 * model.heads
     return stored + tokens * of_scores / split.tp
 
 
@@ -92,9 +91,7 @@ def logit_bytes(model: Transformer, tokens: float, *, tp: int) -> float:
     return 4 * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
 
 
-# What a layer makes a GPU do in forward: FLOP, and the bytes that kernels move which no matrix product hides.
-
-MASK = 1  # bytes of a dropped number's mark
+_MASK = 1  # bytes of a dropped number's mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def whole_moves(model: Transformer, *, moe: bool) -> float:
     vectors have norms too. Tokens are copied for their experts, and their results are copied back.
     """
     h = model.hidden
-    count = 2 * 2 * NUMBER * h + 2 * 3 * NUMBER * h + (2 * MASK * h if model.dropout else 0)
+    count = 2 * 2 * NUMBER * h + 2 * 3 * NUMBER * h + (2 * _MASK * h if model.dropout else 0)
     if latent := model.latent:
         count += 2 * NUMBER * (latent.query_rank + latent.key_rank)
     if moe and (experts := model.experts):
@@ -143,7 +140,7 @@ def score_moves(model: Transformer, sequence: int) -> float:
 
     Scores are written, softmax reads and writes them, dropout does so too and writes a mask, and values meet them.
     """
-    return model.heads * sequence * (6 * NUMBER + MASK if model.dropout else 4 * NUMBER)
+    return model.heads * sequence * (6 * NUMBER + _MASK if model.dropout else 4 * NUMBER)
 
 
 def layer_work(

@@ -1,7 +1,8 @@
-"""The lines of memory: each with its formula, the numbers put in, and a source."""
+"""Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ddpquiz.plan.activations import LayerWork
 from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
@@ -10,9 +11,8 @@ from ddpquiz.plan.plan import DAY, Plan
 from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
 from ddpquiz.plan.traffic import Traffic, rounds
 
-# The lines of memory: each with its formula, the numbers put in, and a source.
-
 GIB = 2.0**30
+_AXES = ("tp", "cp", "ep", "pp", "dp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,27 @@ class PlanLine:
     note: str = ""
 
 
-_STATES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer states"}
+def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
+    """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
+    if line in _AXES:
+        return _axis(plan, line)
+    if line == "days":
+        return _days(plan, tokens)
+    return _LINES[line](plan)
 
 
-def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
+def lines() -> list[str]:
+    """Return the names of all lines that can be explained."""
+    return [*_LINES, "days", *_AXES]
+
+
+# What ZeRO shards: from which stage on, and what it is called
+_STATES = {"weights": (3, "weights"), "gradients": (2, "gradients"), "optimizer": (1, "optimizer states")}
+
+
+def _states(plan: Plan, line: str) -> PlanLine:
+    stage, name = _STATES[line]
+    per_parameter = getattr(STATE_BYTES[plan.job.sizes.states], line)
     held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
     layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
     holds = "a shard" if layout.zero >= stage else "all of them"
@@ -50,27 +67,12 @@ def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
         f"{filled} / 2**30",
         "arXiv 1910.02054, figure 1",
         "zero-stages",
-        f"States: {plan.job.sizes.states}. ZeRO shards {_STATES[line]} from stage {stage} on; with stage {layout.zero},"
+        f"States: {plan.job.sizes.states}. ZeRO shards {name} from stage {stage} on; with stage {layout.zero},"
         f" each rank holds {holds}.",
     )
 
 
-def weights(plan: Plan) -> PlanLine:
-    """Explain the bytes of weights."""
-    return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
-
-
-def gradients(plan: Plan) -> PlanLine:
-    """Explain the bytes of gradients."""
-    return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
-
-
-def optimizer(plan: Plan) -> PlanLine:
-    """Explain the bytes of optimizer state."""
-    return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
-
-
-def activations(plan: Plan) -> PlanLine:
+def _activations(plan: Plan) -> PlanLine:
     """Explain the bytes of activations."""
     job, number = plan.job, plan.memory.stage
     held = rank_stages(job.model, job.layout, number)
@@ -91,7 +93,7 @@ def activations(plan: Plan) -> PlanLine:
     )
 
 
-def logits(plan: Plan) -> PlanLine:
+def _logits(plan: Plan) -> PlanLine:
     """Explain the bytes of logits."""
     job = plan.job
     tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
@@ -107,7 +109,7 @@ def logits(plan: Plan) -> PlanLine:
     )
 
 
-def buffers(plan: Plan) -> PlanLine:
+def _buffers(plan: Plan) -> PlanLine:
     """Explain the bytes of communication buffers."""
     return PlanLine(
         "buffers",
@@ -120,16 +122,14 @@ def buffers(plan: Plan) -> PlanLine:
     )
 
 
-# The line of computing: FLOP, bytes and launches of the slowest stage, with the numbers put in.
-
-FORMULA = (
+_FORMULA = (
     "micro-batches x (layers x (forward + backward) + output head) of the slowest stage; forward: the longer of FLOP /"
     " (peak x efficiency) + bytes / (memory bandwidth x reached) and the launch of its kernels; backward: 2 x FLOP,"
     " 1.5 x bytes, 2 x launch, and what recomputation repeats"
 )
 
 
-def compute(plan: Plan) -> PlanLine:
+def _compute(plan: Plan) -> PlanLine:
     """Explain the seconds of computing."""
     job, machine, hardware = plan.job, plan.machine, plan.hardware
     where = (job.model, job.layout, job.sizes, machine, plan.slowest)
@@ -145,7 +145,7 @@ def compute(plan: Plan) -> PlanLine:
     )
     filled = f"{job.micro_batches} * ({' + '.join(parts)})"
     source = "arXiv 2205.05198, appendix A, for FLOP; constants fitted to published runs"
-    return PlanLine("compute", plan.time.compute, "s", FORMULA, filled, source, "scaling-efficiency", note)
+    return PlanLine("compute", plan.time.compute, "s", _FORMULA, filled, source, "scaling-efficiency", note)
 
 
 def _layer(plan: Plan, work: LayerWork) -> str:
@@ -163,25 +163,6 @@ def _layer(plan: Plan, work: LayerWork) -> str:
         case Recompute.SELECTIVE if work.scores:
             return f"{forward} + {backward} + {attention} + {work.scores:.6g} / {speed:.6g}"
     return f"{forward} + {backward}"
-
-
-# Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it.
-
-AXES = ("tp", "cp", "ep", "pp", "dp")
-
-
-def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
-    """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
-    if line in AXES:
-        return _axis(plan, line)
-    if line == "days":
-        return _days(plan, tokens)
-    return _LINES[line](plan)
-
-
-def lines() -> list[str]:
-    """Return the names of all lines that can be explained."""
-    return [*_LINES, "days", *AXES]
 
 
 def _bubble(plan: Plan) -> PlanLine:
@@ -310,13 +291,11 @@ def _transfer(plan: Plan, part: Traffic) -> str:
 
 
 _LINES: dict[str, Callable[[Plan], PlanLine]] = {
-    "weights": weights,
-    "gradients": gradients,
-    "optimizer": optimizer,
-    "activations": activations,
-    "logits": logits,
-    "buffers": buffers,
-    "compute": compute,
+    **{line: partial(_states, line=line) for line in _STATES},
+    "activations": _activations,
+    "logits": _logits,
+    "buffers": _buffers,
+    "compute": _compute,
     "bubble": _bubble,
     "update": _update,
     "tokens": _tokens,

@@ -1,4 +1,7 @@
-"""How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do."""
+"""How a job is laid out over GPUs, what each stage holds, and why a layout is refused, with the nearest that would do.
+
+Closed forms say how long a stage of the pipeline idles, and how many micro-batches it stores.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,9 +20,7 @@ from ddpquiz.plan.model import (
     small_parameters,
 )
 
-# How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do.
-
-SPARE_LAYERS = 3  # layers that the first and last stage may hold less: embedding, head and an extra prediction module
+_SPARE_LAYERS = 3  # layers that the first and last stage may hold less: embedding, head and an extra prediction module
 
 
 class Recompute(StrEnum):
@@ -95,7 +96,7 @@ def micro_batches(layout: Layout, batch: int) -> int:
     return batch // (layout.dp * layout.micro_batch)
 
 
-def spare_layers(layers: int, parts: int) -> int:
+def _spare_layers(layers: int, parts: int) -> int:
     """Return how many layers the first and last of equal parts hold less than the others."""
     return -layers % parts
 
@@ -125,7 +126,7 @@ def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
         product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
         yield f"{product} GPUs, but there are {gpus:,}; {fits} would do."
     if layout.replicas % layout.sharded_over:
-        near = nearest(layout.shard, lambda size: layout.replicas % size == 0)
+        near = _nearest(layout.shard, lambda size: layout.replicas % size == 0)
         yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
 
 
@@ -133,17 +134,19 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
     """Yield what a model's sizes do not allow; a size of tp or pp that would do fits the number of GPUs, too."""
     tp, room = layout.tp, gpus // (layout.cp * layout.pp)
     if model.heads % tp:
-        fits = nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
+        fits = _nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
         yield f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
     if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
-        fits = nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
+        fits = _nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
         yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
     if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
         stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
-        fits = nearest(layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks))
+        fits = _nearest(
+            layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks)
+        )
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
         yield (
-            f"pp={layout.pp}{chunks} does not divide the {model.layers} layers, even with {SPARE_LAYERS} fewer on the"
+            f"pp={layout.pp}{chunks} does not divide the {model.layers} layers, even with {_SPARE_LAYERS} fewer on the"
             f" first and last stage together; pp={fits} would do."
         )
     if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
@@ -152,7 +155,7 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
         yield f"{model.name} has no experts; ep=1 would do."
     elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
         count = model.experts.count
-        fits = nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
+        fits = _nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
         yield f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do."
 
 
@@ -182,16 +185,13 @@ def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
 
 def splits_layers(layers: int, parts: int) -> bool:
     """Return True if layers can be split so: the first and last part may hold a little less than the others."""
-    short = spare_layers(layers, parts)
-    return parts <= layers + SPARE_LAYERS and short <= SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
+    short = _spare_layers(layers, parts)
+    return parts <= layers + _SPARE_LAYERS and short <= _SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
 
 
-def nearest(wanted: int, fits: Callable[[int], bool]) -> int:
+def _nearest(wanted: int, fits: Callable[[int], bool]) -> int:
     """Return the size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
     return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))
-
-
-# What one stage of a pipeline holds: its layers, and the parameters that are on each of its ranks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ def split_layer(model: Transformer, tp: int, *, moe: bool) -> int:
 
 def layers_of(layers: int, stages: int, number: int) -> tuple[int, int]:
     """Return the first and the last layer + 1 of a stage; the outer stages may hold a little less than the others."""
-    short = spare_layers(layers, stages)
+    short = _spare_layers(layers, stages)
     each, before = (layers + short) // stages, min(short, 1)
     return max(each * number - before, 0), min(each * (number + 1) - before, layers)
 
@@ -274,9 +274,6 @@ def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage,
 def outer_stages(pp: int) -> tuple[int, ...]:
     """Return the stages that can be the fullest or the slowest: the first two and the last."""
     return tuple(sorted({0, min(1, pp - 1), pp - 1}))
-
-
-# Closed forms of pipeline schedules: how long a stage idles, and how many micro-batches it stores.
 
 
 def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:

@@ -1,4 +1,7 @@
-"""Lines through measured times of a collective: seconds = alpha + beta x bytes, in one part or in two."""
+"""What `ddpquiz bench` measured on a machine, as lines: seconds = alpha + beta x bytes, in one part or in two.
+
+`achieved_speeds` sets what the calls of a run reached beside what the machine can do by these lines.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +12,11 @@ from typing import Any
 from ddpquiz.events.costs import Cost
 from ddpquiz.events.event import MAX_RANKS, POINT_TO_POINT, bus_factor
 
-# Lines through measured times of a collective: seconds = alpha + beta x bytes, in one part or in two.
-
-FEWEST = 3  # sizes that a line needs
+_FEWEST = 3  # sizes that a line needs
 FITS = 0.10  # mean relative error up to which one line fits
-ROUNDS = 12  # in which a line is weighted again
-CLOSE = 0.01  # relative errors below this count the same
-GAIN = 0.7  # two lines replace one if their mean error is at most this share of its error
+_ROUNDS = 12  # in which a line is weighted again
+_CLOSE = 0.01  # relative errors below this count the same
+_GAIN = 0.7  # two lines replace one if their mean error is at most this share of its error
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,13 @@ def fit(points: Sequence[tuple[float, float]]) -> CostFit:
     ValueError if there are fewer than three sizes.
     """
     ordered = sorted(points)
-    if len({size for size, _ in ordered}) < FEWEST:
-        raise ValueError(f"A line needs {FEWEST} sizes or more.")
+    if len({size for size, _ in ordered}) < _FEWEST:
+        raise ValueError(f"A line needs {_FEWEST} sizes or more.")
     one = (_line(ordered, first=True),)
     single = fmean(_errors(one, ordered))
-    cuts = range(FEWEST, len(ordered) - FEWEST + 1)
+    cuts = range(_FEWEST, len(ordered) - _FEWEST + 1)
     best = min((_two(ordered, cut) for cut in cuts), key=lambda lines: fmean(_errors(lines, ordered)), default=one)
-    lines = best if single > FITS and fmean(_errors(best, ordered)) <= GAIN * single else one
+    lines = best if single > FITS and fmean(_errors(best, ordered)) <= _GAIN * single else one
     errors = _errors(lines, ordered)
     return CostFit(lines, fmean(errors), median(errors), single)
 
@@ -88,9 +89,9 @@ def _line(points: Sequence[tuple[float, float]], *, first: bool) -> CostLine:
     """
     weights = [seconds**-2 for _, seconds in points]
     line = _least_squares(points, weights, first=first)
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         errors = _errors((line,), points)
-        weights = [seconds**-2 / max(error, CLOSE) for error, (_, seconds) in zip(errors, points, strict=True)]
+        weights = [seconds**-2 / max(error, _CLOSE) for error, (_, seconds) in zip(errors, points, strict=True)]
         line = _least_squares(points, weights, first=first)
     return line
 
@@ -118,9 +119,7 @@ def _errors(lines: Sequence[CostLine], points: Sequence[tuple[float, float]]) ->
     return found
 
 
-# What `ddpquiz bench` measured on a machine: times of collectives by operation, number of ranks and size.
-
-VERSION = 1
+_VERSION = 1
 OPS = (
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all", "send",
 )  # fmt: skip
@@ -174,7 +173,7 @@ class BenchGroup:
     def fit_of(self, op: str) -> CostFit | None:
         """Return the lines of an operation, or None if too few sizes were measured."""
         times = self.ops.get(measured_as(op), ())
-        return fit([(each.size, each.seconds) for each in times]) if len(times) >= FEWEST else None
+        return fit([(each.size, each.seconds) for each in times]) if len(times) >= _FEWEST else None
 
 
 def bus_bandwidth(op: str, ranks: int, time: SizeTime) -> float:
@@ -192,7 +191,7 @@ class MachineBench:
         """Return the measurements with those of a new group, which replace older ones of the same operations."""
         same = next((each for each in self.groups if each.key == new.key and each.host == new.host), None)
         others = tuple(each for each in self.groups if each.key != new.key)
-        usable = {op: times for op, times in new.ops.items() if len(times) >= FEWEST}
+        usable = {op: times for op, times in new.ops.items() if len(times) >= _FEWEST}
         ops = {**(same.ops if same else {}), **usable}
         groups = (*others, replace(new, ops=ops)) if ops else others
         return MachineBench(tuple(sorted(groups, key=lambda each: (each.machines, each.device, each.ranks))))
@@ -221,10 +220,10 @@ class MachineBench:
 
     def as_json(self) -> dict[str, Any]:
         """Return the measurements as plain data: what the file holds and `--json` prints."""
-        return {"version": VERSION, "groups": [group_json(each) for each in self.groups]}
+        return {"version": _VERSION, "groups": [_group_json(each) for each in self.groups]}
 
 
-def group_json(group: BenchGroup) -> dict[str, Any]:
+def _group_json(group: BenchGroup) -> dict[str, Any]:
     """Return a group as plain data, with the lines through its times."""
     ops = {}
     for op, times in group.ops.items():
@@ -253,8 +252,8 @@ def _fit_json(found: CostFit) -> dict[str, Any]:
 def decode(data: Any) -> MachineBench:
     """Return the measurements that plain data describe; ValueError if they are not valid."""
     try:
-        if data["version"] != VERSION:
-            raise ValueError(f"its version is {data['version']}, not {VERSION}")
+        if data["version"] != _VERSION:
+            raise ValueError(f"its version is {data['version']}, not {_VERSION}")
         return MachineBench(tuple(_decode_group(each) for each in data["groups"]))
     except (KeyError, TypeError, AttributeError, OverflowError) as wrong:
         raise ValueError(f"{type(wrong).__name__}: {wrong}") from None
@@ -278,9 +277,7 @@ def _decode_time(data: Mapping[str, Any]) -> SizeTime:
     return time
 
 
-# What the calls of a run reached, beside what the machine can do by its measured lines.
-
-MOST = 5  # lines of a script that are compared
+_MOST = 5  # lines of a script that are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +301,7 @@ def achieved_speeds(
 ) -> list[AchievedSpeed]:
     """Return the costliest lines of a run that can be compared; those in the background cannot, as they overlap."""
     found = sorted(_compared(lines, bench, device), key=lambda each: -each[0])
-    return [speed for _, speed in found[:MOST]]
+    return [speed for _, speed in found[:_MOST]]
 
 
 def _compared(

@@ -93,7 +93,7 @@ def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> t
     )
 
 
-def stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, float, float]:
+def _stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, float, float]:
     """Return the bytes of a stage's weights, gradients and optimizer state on one rank."""
     each, shards = STATE_BYTES[states], layout.sharded_over
     dense = zero_bytes(held.parameters, shards, layout.zero, each)
@@ -121,7 +121,7 @@ def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Si
     return dense + (held.moe_layers * layer(moe=True) if held.moe_layers else 0.0) + masks, 0.0
 
 
-def buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
+def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
     """Return the buffers of communication on one rank.
 
     ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one. Pipeline: an
@@ -149,7 +149,7 @@ def key_value_numbers(model: Transformer) -> int:
     return 2 * model.kv_heads * model.head_size
 
 
-def peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
+def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
     """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them."""
     held = rank_stages(model, layout, number)
     stored = again = 0.0
@@ -162,15 +162,15 @@ def peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: i
     return count * stored + again, logits
 
 
-def stage_memory(
+def _stage_memory(
     model: Transformer, layout: Layout, sizes: Sizes, number: int, peaks: Peaks | None = None
 ) -> RankMemory:
     """Return the memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
     weights = gradients = optimizer = 0.0
     for each in rank_stages(model, layout, number):
-        states = stage_states(layout, each, sizes.states)
+        states = _stage_states(layout, each, sizes.states)
         weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
-    activations, logits = peaks[number] if peaks else peak_activations(model, layout, sizes, number)
+    activations, logits = peaks[number] if peaks else _peak_activations(model, layout, sizes, number)
     return RankMemory(
         stage=number,
         weights=weights,
@@ -178,16 +178,16 @@ def stage_memory(
         optimizer=optimizer,
         activations=activations,
         logits=logits,
-        buffers=buffer_bytes(model, layout, sizes),
+        buffers=_buffer_bytes(model, layout, sizes),
     )
 
 
 def outer_peaks(model: Transformer, layout: Layout, sizes: Sizes) -> Peaks:
     """Return activations and logits of the stages that can be the fullest."""
-    return {number: peak_activations(model, layout, sizes, number) for number in outer_stages(layout.pp)}
+    return {number: _peak_activations(model, layout, sizes, number) for number in outer_stages(layout.pp)}
 
 
 def fullest(model: Transformer, layout: Layout, sizes: Sizes, peaks: Peaks | None = None) -> RankMemory:
     """Return the memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
-    each = (stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
+    each = (_stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
     return max(each, key=lambda memory: memory.total)

@@ -1,9 +1,7 @@
-"""A transformer as numbers: how many parameters it has, and how many FLOP a token costs."""
+"""A transformer as numbers (parameters, FLOP of a token), and a GPU with the links between GPUs as numbers."""
 
 from dataclasses import dataclass
 from functools import cache
-
-# A transformer as numbers: how many parameters it has, and how many FLOP a token costs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,8 +188,6 @@ def training_flops(model: Transformer, sequence: int, *, causal: bool = False) -
     """Return the model FLOP of one token in a step: a backward costs twice its forward."""
     return 3 * forward_flops(model, sequence, causal=causal)
 
-
-# A GPU and the links between GPUs, as numbers.
 
 MEMORY_REACHED = 0.85  # share of the memory's bandwidth that kernels reach, where nobody fitted it: an assumption
 

@@ -1,4 +1,4 @@
-"""The page of a plan: memory and time as bars, the traffic of each axis, and what comes out."""
+"""The pages of `ddpquiz plan`: one plan, one of its lines, several plans side by side, and a pipeline's timeline."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,9 +16,7 @@ from ddpquiz.plan.traffic import Job, Traffic
 from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import code
 
-# The page of a plan: memory and time as bars, the traffic of each axis, and what comes out.
-
-MEMORY = (
+_MEMORY = (
     ("W", "weights"),
     ("G", "gradients"),
     ("O", "optimizer"),
@@ -26,7 +24,7 @@ MEMORY = (
     ("L", "logits"),
     ("B", "buffers"),
 )
-TIME = (
+_TIME = (
     ("C", "compute"),
     ("t", "tp"),
     ("c", "cp"),
@@ -49,7 +47,7 @@ _LIMITS = {
 }
 
 
-DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on the fewest GPUs that work."
+_DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on the fewest GPUs that work."
 
 
 def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
@@ -63,7 +61,7 @@ def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
     )
 
 
-def bar(parts: Sequence[tuple[str, float]], whole: float, width: int) -> Text:
+def _bar(parts: Sequence[tuple[str, float]], whole: float, width: int) -> Text:
     """Draw parts of a whole as letters, the rest as dots."""
     line, drawn, total = Text(), 0, 0.0
     for letter, amount in parts:
@@ -105,8 +103,8 @@ def _memory(plan: Plan, width: int) -> Iterator[Text]:
     title.append(f"  {memory.total / GIB:,.1f} GiB on {where}; ", "")
     title.append(f"usable {plan.capacity / GIB:,.1f} of {size / GIB:g} GiB: ", "")
     yield title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
-    yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], max(size, memory.total), width)
-    amounts = [(letter, name, getattr(memory, name)) for letter, name in MEMORY]
+    yield _bar([(letter, getattr(memory, name)) for letter, name in _MEMORY], max(size, memory.total), width)
+    amounts = [(letter, name, getattr(memory, name)) for letter, name in _MEMORY]
     yield _legend([(*each, amount(each[2] / GIB)) for each in amounts], width)
 
 
@@ -115,8 +113,8 @@ def _time(plan: Plan, width: int) -> Iterator[Text]:
     yield Text("Step", style="title").append(
         f"    {amount(time.total)} s (of communication, only what computing does not hide)", ""
     )
-    yield bar([(letter, getattr(time, name)) for letter, name in TIME], time.total, width)
-    parts = [(letter, _WORDS.get(name, name), getattr(time, name)) for letter, name in TIME]
+    yield _bar([(letter, getattr(time, name)) for letter, name in _TIME], time.total, width)
+    parts = [(letter, _WORDS.get(name, name), getattr(time, name)) for letter, name in _TIME]
     yield _legend([(*each, amount(each[2])) for each in parts], width)
 
 
@@ -130,14 +128,14 @@ def _traffic(plan: Plan) -> RenderableType:
     table.add_column("how")
     for part in plan.traffic:
         where = "in a machine" if plan.in_machine(part) else "across machines"
-        how = where if part.op == "send" else f"{algorithm(part)}, {where}"
+        how = where if part.op == "send" else f"{_algorithm(part)}, {where}"
         axis = "dp,cp" if part.axis == "dp" and plan.job.layout.cp > 1 else part.axis  # ranks of both sum gradients
         sent, wire = f"{amount(part.sent / GIB)} GiB", amount(plan.wire_seconds(part))
         table.add_row(f"{axis} {part.op}", f"{part.ranks:,}", f"{part.calls:,}", sent, wire, how)
     return table
 
 
-def algorithm(part: Traffic) -> str:
+def _algorithm(part: Traffic) -> str:
     """Name how the bytes of an operator are counted."""
     return {"send": "point to point", "all_to_all": "pairwise"}.get(part.op, "ring")
 
@@ -148,7 +146,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     result.append(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", "head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
-    yield Text(f"Of the step: {shares(plan)}") if plan.fits else Text(DOES_NOT_FIT, style="bad")
+    yield Text(f"Of the step: {_shares(plan)}") if plan.fits else Text(_DOES_NOT_FIT, style="bad")
     attention = "half" if plan.machine.causal else "all"
     held = f"W {each.weights}, G {each.gradients}, O {each.optimizer} bytes a parameter"
     counted = f"{held}; {plan.machine.precision}"
@@ -156,7 +154,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
 
 
-def shares(plan: Plan) -> str:
+def _shares(plan: Plan) -> str:
     """Write what share of a step computing takes, how much of the peak it reaches, and what takes most of the rest."""
     computing, next_ = (getattr(plan.time, name) / plan.time.total for name in ("compute", plan.limit))
     what = f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
@@ -181,10 +179,8 @@ def explanation_page(found: PlanLine) -> RenderableType:
     return Group(*rows)
 
 
-# Tables of several plans: a search, a curve over GPUs, and a comparison.
-
 _COLUMNS = 30  # of a bar in the curve
-LEGEND = (
+_LEGEND = (
     "dp splits the batch, tp matrices, pp layers, cp sequences; ZeRO shards over dp x cp ranks. mb: micro-batch. MFU:"
     " the share of the GPUs' peak that the model uses. overhead: what takes the most time besides computing. See"
     " `ddpquiz learn choosing-parallelism`."
@@ -210,19 +206,19 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     lines: list[RenderableType] = []
     if found.plans:
         best = found.plans[0]
-        lines += [Text(title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
+        lines += [Text(_title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
     tried = f"{found.tried:,} layouts tried, {found.fitting:,} fit."
     lines.append(Text(f"{tried} The fastest of each way to split the GPUs:" if found.plans else tried))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
-        lines.append(Text(LEGEND, style="quiet"))
-        lines.append(Text(f"Of the best layout's step: {shares(best)}", style="head"))
+        lines.append(Text(_LEGEND, style="quiet"))
+        lines.append(Text(f"Of the best layout's step: {_shares(best)}", style="head"))
         lines.append(Text(_ASSUMED, style="quiet"))
-        lines += [Text("The page of the best layout:"), code(f"{start} {arguments(best)}")]
+        lines += [Text("The page of the best layout:"), code(f"{start} {_arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
 
-def title(job: Job, machine: Accelerator, *gpus: int) -> str:
+def _title(job: Job, machine: Accelerator, *gpus: int) -> str:
     """Name a model, the tokens of a step and the GPUs, of which there are one number or a first and a last one."""
     tokens = f"{job.sizes.batch:,} x {job.sizes.sequence:,} tokens"
     return (
@@ -278,7 +274,7 @@ def _refusals(found: Found) -> RenderableType:
     return table
 
 
-def arguments(plan: Plan) -> str:
+def _arguments(plan: Plan) -> str:
     """Return the options of `ddpquiz plan` that describe a layout and a batch."""
     layout, sizes = plan.job.layout, plan.job.sizes
     axes = ",".join(f"{axis}={size}" for axis in ("tp", "cp", "pp", "ep") if (size := getattr(layout, axis)) > 1)
@@ -307,7 +303,7 @@ def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accel
             f"{gpus:,}", amount(plan.time.total), amount(rate), f"{plan.mfu:.1%}", f"{share:.0%}", Text(drawn, "accent")
         )
     counts = [each.job.layout.gpus if isinstance(each, Plan) else each[0] for each in plans]
-    heads = [Text(title(job, machine, *{counts[0], counts[-1]}), style="head")]
+    heads = [Text(_title(job, machine, *{counts[0], counts[-1]}), style="head")]
     if first:
         heads.append(Text(f"{first.job.layout}; the batch stays the same, and only dp grows"))
     note = "Efficiency: tokens/s/GPU against the first row. Collectives are rings, whose latency grows with dp."
@@ -332,8 +328,6 @@ def _row(table: Table, name: str, first: float, second: float) -> None:
         change = f"{(second - first) / first:+.0%}".replace("-0%", "0%").replace("+0%", "0%") if first else "new"
         table.add_row(name, amount(first) if first else "0", amount(second) if second else "0", change)
 
-
-# A pipeline's timeline, rank by rank, as letters.
 
 _SLOT_STYLES = {"F": "accent", "B": "good", "W": "warn", "X": "good", ".": "quiet"}
 _MOST_ROWS = 64
@@ -363,7 +357,7 @@ def schedule_page(run: PipelineRun, width: int, micro_batches: int) -> Renderabl
     return Group(*rows)
 
 
-def letter(slot: Slot) -> str:
+def _letter(slot: Slot) -> str:
     """Return the letter of a task."""
     kinds = {piece.kind for piece in slot.task}
     return "X" if {"F", "B"} <= kinds else "B" if "B" in kinds else slot.task[0].kind
@@ -386,6 +380,6 @@ def _lane(slots: Sequence[Slot], times: Sequence[float]) -> Text:
         while at < len(slots) - 1 and slots[at].end <= middle:
             at += 1
         slot = slots[at]
-        sign = letter(slot) if slot.start <= middle < slot.end else "."
+        sign = _letter(slot) if slot.start <= middle < slot.end else "."
         line.append(sign, style=_SLOT_STYLES[sign])
     return line

@@ -1,6 +1,6 @@
 """A plan: what a layout needs of memory, network and time, and what comes out of it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ddpquiz.plan.layout import Recompute, check
@@ -60,7 +60,7 @@ class Plan:
     @property
     def hardware_flops(self) -> float:
         """FLOP of one token with those that recomputation repeats."""
-        return self.model_flops + repeated_flops(self.job, causal=self.machine.causal)
+        return self.model_flops + _repeated_flops(self.job, causal=self.machine.causal)
 
     def days(self, tokens: float) -> float:
         """Return the days that a number of tokens takes."""
@@ -91,7 +91,7 @@ def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
     return flops * tokens_per_second / peak
 
 
-def repeated_flops(job: Job, *, causal: bool) -> float:
+def _repeated_flops(job: Job, *, causal: bool) -> float:
     """Return the FLOP of a token that recomputation repeats.
 
     Full: the forward of all layers. Selective: attention's scores and their product with the values, which
@@ -122,8 +122,6 @@ def predict(job: Job, machine: Accelerator) -> Plan:
 
 def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     """Return a plan as plain data; docs/plan.md explains the keys."""
-    from dataclasses import asdict
-
     job, layout = plan.job, plan.job.layout
     return {
         "model": job.model.name,

@@ -1,4 +1,7 @@
-"""In which order each stage of a pipeline does its work, for each schedule."""
+"""A pipeline rank by rank: the order of work in each schedule, and a simulation of when it happens.
+
+A simulated pipeline becomes the events of a run, so that it is stepped through, drawn and saved like a real one.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,8 +25,6 @@ from ddpquiz.events.event import (
 )
 from ddpquiz.plan.layout import PipelineSchedule
 
-# In which order each stage of a pipeline does its work, for each schedule.
-
 
 class StagePiece(NamedTuple):
     """A forward (F), a backward (B: whole, or only input gradients where W exists) or weight gradients (W).
@@ -41,7 +42,7 @@ class StagePiece(NamedTuple):
 Task = tuple[StagePiece, ...]  # what runs as one: a piece, or a forward beside a backward
 
 
-def order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
+def _order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
     """Return the tasks of each rank in order, for p ranks and m micro-batches."""
     match schedule:
         case PipelineSchedule.GPIPE:
@@ -181,8 +182,6 @@ class _DualPipe:
         return (self._waiting.pop(0),)
 
 
-# A small discrete simulation of a pipeline: when each rank does what, how long it idles, and what it stores.
-
 _Key = tuple[str, int, int, int]  # a piece; a plain tuple is made several times as fast
 
 
@@ -231,7 +230,7 @@ class PipelineRun:
 
 def simulate(schedule: PipelineSchedule, p: int, m: int, times: Durations, chunks: int = 1) -> PipelineRun:
     """Run a schedule on p ranks with m micro-batches: a task begins when its rank is free and its inputs are there."""
-    tasks = order(schedule, p, m, chunks)
+    tasks = _order(schedule, p, m, chunks)
     split = schedule in {PipelineSchedule.ZERO_BUBBLE, PipelineSchedule.DUALPIPE}
     lengths = _lengths(times, chunks, split=split)
     last = p * chunks - 1
@@ -296,9 +295,6 @@ def _peak(slots: Sequence[Slot], *, split: bool) -> int:
     return most
 
 
-# A simulated pipeline as the events of a run, so that it is stepped through, drawn and saved like a real one.
-
-
 def schedule_events(run: PipelineRun, title: str, tensor_bytes: int) -> list[Event]:
     """Return the events of a simulated pipeline; `tensor_bytes` is the size of what stages send each other.
 
@@ -327,7 +323,7 @@ def _rank_events(run: PipelineRun, rank: int, slots: tuple[Slot, ...], size: int
                 number += 1
                 yield Issued(free, rank, number, _operation("recv", piece, rank, source, size))
                 yield Ended(slot.start, rank, number)
-        yield Output(slot.start, rank, "out", f"task: {name(slot)}", "task", name(slot))
+        yield Output(slot.start, rank, "out", f"task: {_name(slot)}", "task", _name(slot))
         for piece in slot.task:
             target = _target(piece, count, last)
             if target is not None and target != rank:
@@ -345,7 +341,7 @@ def _wait_for_end(run: PipelineRun, rank: int, slots: tuple[Slot, ...], events: 
     return [Issued(done, rank, number, everybody), Ended(run.seconds, rank, number)]
 
 
-def name(slot: Slot) -> str:
+def _name(slot: Slot) -> str:
     """Name what a rank does: `F 3`, `B 1`, or `F 4 B 2` side by side; `*` marks the other direction of DualPipe."""
     shown = [piece for piece in slot.task if piece.kind != "W" or len(slot.task) == 1]
     return " ".join(f"{piece.kind} {piece.micro_batch}" + "*" * piece.way for piece in shown)

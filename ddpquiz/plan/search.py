@@ -12,10 +12,10 @@ from ddpquiz.plan.plan import Plan, predict
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
 from ddpquiz.plan.traffic import Job
 
-BEST = 6  # plans that a search returns
+_BEST = 6  # plans that a search returns
 MOST_GPUS = 4096  # of a search for the smallest number
-MICRO_BATCHES = (1, 2, 4, 8)
-CHUNKS = (2, 3, 4, 5, 6, 8)
+_MICRO_BATCHES = (1, 2, 4, 8)
+_CHUNKS = (2, 3, 4, 5, 6, 8)
 _SMALL = (1, 2, 4)
 
 
@@ -35,7 +35,7 @@ class Found:
         self.examples.setdefault(reason, example or str(layout))
 
 
-def divisors(number: int, most: int) -> list[int]:
+def _divisors(number: int, most: int) -> list[int]:
     """Return the divisors of a number up to a bound."""
     return [size for size in range(1, min(number, most) + 1) if number % size == 0]
 
@@ -47,28 +47,28 @@ def layouts(model: Transformer, gpus: int, machine: Accelerator, base: Layout, *
     """
     near = machine.hardware.near.ranks
     kinds = [Recompute.NONE, Recompute.FULL] if flash else list(Recompute)  # FlashAttention stores no scores
-    for tp in divisors(gpus, near):
+    for tp in _divisors(gpus, near):
         if model.heads % tp:
             continue
-        for cp in divisors(gpus // tp, max(near // tp, 1)):
-            for pp in divisors(gpus // tp // cp, model.layers):
+        for cp in _divisors(gpus // tp, max(near // tp, 1)):
+            for pp in _divisors(gpus // tp // cp, model.layers):
                 dp = gpus // tp // cp // pp
-                experts = divisors(dp * cp, model.experts.count) if model.experts else [1]
+                experts = _divisors(dp * cp, model.experts.count) if model.experts else [1]
                 for ep in experts:
                     if model.experts and model.experts.count % ep:
                         continue
                     axes = partial(replace, base, dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=3)
-                    for schedule, chunks in pipelines(model, pp):
+                    for schedule, chunks in _pipelines(model, pp):
                         for recompute in kinds:
-                            for size in MICRO_BATCHES:
+                            for size in _MICRO_BATCHES:
                                 yield axes(schedule=schedule, chunks=chunks, recompute=recompute, micro_batch=size)
 
 
-def pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]:
+def _pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]:
     """Return the schedules, with their numbers of chunks, that a pipeline of this length could use."""
     if pp == 1:
         return [(PipelineSchedule.ONE_F_ONE_B, 1)]
-    chunked = [(PipelineSchedule.INTERLEAVED, chunks) for chunks in CHUNKS if splits_layers(model.layers, pp * chunks)]
+    chunked = [(PipelineSchedule.INTERLEAVED, chunks) for chunks in _CHUNKS if splits_layers(model.layers, pp * chunks)]
     return [(PipelineSchedule.ONE_F_ONE_B, 1), *chunked, (PipelineSchedule.ZERO_BUBBLE, 1)]
 
 
@@ -80,7 +80,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
-            found.refuse(reason_of(why), layout, 4, why)
+            found.refuse(_reason_of(why), layout, 4, why)
             continue
         works: Works | None = None
         peaks = outer_peaks(model, layout, sizes)
@@ -99,11 +99,11 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
     fastest: dict[tuple[int, ...], Layout] = {}
     for *_, layout in sorted(best):
         fastest.setdefault((layout.tp, layout.cp, layout.pp, layout.ep), layout)
-    found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:BEST]]
+    found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:_BEST]]
     return found
 
 
-def reason_of(refused: str) -> str:
+def _reason_of(refused: str) -> str:
     """Return the kind of a refusal, so that they can be counted."""
     kinds = {
         "heads": "tp does not divide the heads",
@@ -153,11 +153,11 @@ def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | 
             if why or not micro_batches(wider, job.sizes.batch):
                 found.append((gpus, why))
             else:
-                found.append(predict(replace_layout(job, wider), machine))
+                found.append(predict(_replace_layout(job, wider), machine))
         gpus *= 2
     return found
 
 
-def replace_layout(job: Job, layout: Layout) -> Job:
+def _replace_layout(job: Job, layout: Layout) -> Job:
     """Return the job on another layout."""
     return Job(job.model, layout, job.sizes)

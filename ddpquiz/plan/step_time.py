@@ -1,4 +1,7 @@
-"""Seconds of one micro-batch on one rank: matrix products at the GPU's efficiency, and what else its memory moves."""
+"""Seconds of a step: computing, the communication that computing does not hide, the bubble, and the optimizer.
+
+A micro-batch takes its matrix products at the GPU's efficiency, and what else its memory moves.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +22,10 @@ from ddpquiz.plan.traffic import (
     transfer_seconds,
 )
 
-# Seconds of one micro-batch on one rank: matrix products at the GPU's efficiency, and what else its memory moves.
-
 # Bytes that backward moves for each of forward. In a GPT layer 34 h / 22 h for norms, dropout and sums, 24 h / 16 h for
 # the activation function, and 19 a s / 13 a s for scores: 1.46 to 1.55
 BACKWARD_MOVES = 1.5
-LOGIT = 4  # bytes of a logit, of which the loss is computed in fp32
+_LOGIT = 4  # bytes of a logit, of which the loss is computed in fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Compute:
     idle: float = 0.0
 
 
-def layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Compute:
+def _layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Compute:
     """Return the seconds of one layer.
 
     Forward is FLOP / (peak x efficiency) + bytes / (bandwidth x reached), or the time to launch its kernels if that is
@@ -112,22 +113,19 @@ def head_seconds(
     held = rank_stages(model, layout, number)
     tokens = sum(each.head for each in held) / len(held) * rank_tokens(layout, sizes.sequence)
     matrix = tokens * head_flops(model) / layout.tp / (machine.attention_peak * machine.efficiency)
-    return matrix, 2 * LOGIT * tokens * model.vocabulary / layout.tp / machine.hardware.memory_speed
+    return matrix, 2 * _LOGIT * tokens * model.vocabulary / layout.tp / machine.hardware.memory_speed
 
 
-def stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int) -> Compute:
+def _stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int) -> Compute:
     """Return the seconds of a stage for one micro-batch; of a rank with two stages, their mean."""
     head, logits = head_seconds(model, layout, sizes, machine, number)
     forward, backward, weights, attention, idle = head + logits, 2 * head + logits, head, 0.0, 0.0
     for count, work in stage_layers(model, layout, sizes, machine, number):
-        one = layer_seconds(layout, work, machine)
+        one = _layer_seconds(layout, work, machine)
         forward, backward = forward + count * one.forward, backward + count * one.backward
         weights, attention = weights + count * one.weights, attention + count * one.attention
         idle += count * one.idle
     return Compute(forward, backward, weights, attention, idle)
-
-
-# Seconds of a step: computing, the communication that computing does not hide, the bubble, and the optimizer.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +184,7 @@ Works = dict[int, StageWork]  # by the number of the stage
 
 def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
     """Return the work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
-    compute = stage_seconds(job.model, job.layout, job.sizes, machine, number)
+    compute = _stage_seconds(job.model, job.layout, job.sizes, machine, number)
     parts = list(layer_traffic(job, number))
     found = {
         axis: seconds(machine, job.layout, [part for part in parts if part.axis == axis]) for axis in ("tp", "cp", "ep")
@@ -199,7 +197,7 @@ def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
     return StageWork(compute, found)
 
 
-def pipeline_exposed(job: Job, machine: Accelerator) -> float:
+def _pipeline_exposed(job: Job, machine: Accelerator) -> float:
     """Return the seconds of sends between stages that nothing hides: those that fill and drain it, or all of them."""
     layout = job.layout
     if layout.pp == 1:
@@ -209,7 +207,7 @@ def pipeline_exposed(job: Job, machine: Accelerator) -> float:
     return transfer_seconds("send", way, times, times * cut_bytes(job))
 
 
-def overlap_window(layout: Layout) -> float:
+def _overlap_window(layout: Layout) -> float:
     """Return beside how many micro-batches' backward the gradients of a step can travel.
 
     Gradients are complete in the last micro-batch. With v chunks, those of the last chunk are complete when the others
@@ -218,7 +216,7 @@ def overlap_window(layout: Layout) -> float:
     return (layout.pp * (layout.chunks - 1) + 1) / layout.chunks
 
 
-def replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Compute) -> float:
+def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Compute) -> float:
     """Return the seconds of data-parallel traffic that nothing hides.
 
     Gradients hide behind the backward of the last micro-batch, gathered weights behind the first forward; with ZeRO-3
@@ -233,7 +231,7 @@ def replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Compu
     if layout.zero < 3:
         times = m if layout.zero == 2 else 1
         last = reduces / max(sum(part.calls for part in parts if part.op != "all_gather"), 1)
-        window = overlap_window(layout)
+        window = _overlap_window(layout)
         hidden = max(times * last, reduces - times * window * compute.backward)
         return max(0.0, gathers - window * compute.forward) + (hidden if parts else 0.0)
     gather, reduce = gathers / m, reduces / m
@@ -283,8 +281,8 @@ def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> Ste
     return StepTime(
         compute=m * (work.compute.forward + work.compute.backward),
         **{axis: m * cost for axis, cost in work.traffic.items()},
-        pp=pipeline_exposed(job, machine),
-        dp=replicas_exposed(job, machine, slowest, work.compute),
+        pp=_pipeline_exposed(job, machine),
+        dp=_replicas_exposed(job, machine, slowest, work.compute),
         bubble=bubble,
         optimizer=optimizer_bytes(job, 0) / machine.hardware.memory_speed,
     )

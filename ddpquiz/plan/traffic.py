@@ -1,14 +1,16 @@
-"""Seconds of a collective: alpha for each step and beta for each byte, over the links that a group of ranks spans."""
+"""The collectives of a step on one rank: how many each axis calls, with how many bytes, and how long they take.
+
+A collective takes alpha for each step of its algorithm and beta for each byte, over the links that its group spans.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ddpquiz.plan.activations import NUMBER
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, Stage, micro_batches, rank_stages, split_layer
 from ddpquiz.plan.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
 from ddpquiz.plan.model import Hardware, Transformer
-
-# Seconds of a collective: alpha for each step and beta for each byte, over the links that a group of ranks spans.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def rounds(op: str, ranks: int) -> float:
     return 2 if op == "all_reduce" else 1
 
 
-def sent_bytes(op: str, ranks: int, brought: float) -> float:
+def _sent_bytes(op: str, ranks: int, brought: float) -> float:
     """Return the bytes that a rank sends with a ring, for the bytes of the tensors that it brings.
 
     Patarasuk and Yuan 2009; an all-gather brings only the rank's own part.
@@ -75,13 +77,13 @@ def sent_bytes(op: str, ranks: int, brought: float) -> float:
 
 def transfer_seconds(op: str, way: Path, calls: float, brought: float) -> float:
     """Return the seconds of some calls that bring `brought` bytes together: calls x alpha x hops + bytes x beta."""
-    return calls * rounds(op, way.ranks) * way.round_latency + sent_bytes(op, way.ranks, brought) / way.bytes_per_second
+    return (
+        calls * rounds(op, way.ranks) * way.round_latency + _sent_bytes(op, way.ranks, brought) / way.bytes_per_second
+    )
 
 
-# Which collectives a rank calls in a step for each axis: how many, and with how many bytes.
-
-DDP_BUCKET = 25 << 20  # bytes of a bucket, and of the first one (torch.nn.parallel.DistributedDataParallel)
-DDP_FIRST = 1 << 20
+_DDP_BUCKET = 25 << 20  # bytes of a bucket, and of the first one (torch.nn.parallel.DistributedDataParallel)
+_DDP_FIRST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,10 @@ class Traffic:
     @property
     def sent(self) -> float:
         """The bytes that the rank sends with a ring."""
-        return sent_bytes(self.op, self.ranks, self.brought)
+        return _sent_bytes(self.op, self.ranks, self.brought)
 
 
-def ddp_buckets(tensors: Sequence[int], *, bucket: int = DDP_BUCKET, first: int = DDP_FIRST) -> list[int]:
+def ddp_buckets(tensors: Sequence[int], *, bucket: int = _DDP_BUCKET, first: int = _DDP_FIRST) -> list[int]:
     """Return the bytes of DDP's buckets for the bytes of gradients, in the order in which backward makes them.
 
     A bucket is closed as soon as it has reached its limit (`_compute_bucket_assignment_by_size` in torch).
@@ -174,7 +176,7 @@ def tensor_parallel(layers: int, activation: float, layout: Layout) -> list[Traf
     ]
 
 
-def pipeline_sends(layout: Layout, stage: int, times: int) -> int:
+def _pipeline_sends(layout: Layout, stage: int, times: int) -> int:
     """Return how many tensors a stage sends in a step: activations to the next chunk, gradients to the one before.
 
     With v chunks, the last stage sends those of all its chunks but the last to the first stage, and back.
@@ -192,7 +194,7 @@ def pipeline_sends(layout: Layout, stage: int, times: int) -> int:
 
 def pipeline(layout: Layout, stage: int, times: int, activation: float) -> list[Traffic]:
     """Return what a stage sends to its neighbours, for the bytes of one tensor."""
-    sends = pipeline_sends(layout, stage, times)
+    sends = _pipeline_sends(layout, stage, times)
     return [Traffic("pp", "send", layout.pp, sends, sends * activation)] if sends else []
 
 
@@ -219,20 +221,15 @@ def expert_parallel(layers: int, routed: float, layout: Layout) -> list[Traffic]
     return [Traffic("ep", "all_to_all", layout.ep, calls, calls * routed)]
 
 
-def combine(parts: Sequence[Traffic], times: int) -> Iterator[Traffic]:
+def _combine(parts: Sequence[Traffic], times: int) -> Iterator[Traffic]:
     """Yield the same traffic `times` times per step."""
     return (Traffic(each.axis, each.op, each.ranks, each.calls * times, each.brought * times) for each in parts)
 
 
 @cache
-def bucket_count(total: float, bucket: int = 40_000_000 * 4) -> int:
+def _bucket_count(total: float, bucket: int = 40_000_000 * 4) -> int:
     """Return in how many pieces Megatron's distributed optimizer moves gradients: 40 million numbers each."""
     return max(1, -(-int(total) // bucket))
-
-
-# All collectives of a step on one rank: what its stage, its layout and its micro-batches ask for.
-
-NUMBER = 2  # bytes of an activation, and of a weight as it travels
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +254,7 @@ def step_traffic(job: Job, number: int) -> list[Traffic]:
     """Return the traffic of a rank of one stage in a step, one entry for each operator of a group."""
     parts = [
         *data_parallel(job, number),
-        *combine(list(layer_traffic(job, number)), job.micro_batches),
+        *_combine(list(layer_traffic(job, number)), job.micro_batches),
         *pipeline(job.layout, number, job.micro_batches, cut_bytes(job)),
     ]
     merged: dict[tuple[str, str, int], Traffic] = {}
@@ -308,10 +305,10 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
         case 1 | 2:
             times = job.micro_batches if layout.zero == 2 else 1
             found = sharded_optimizer(
-                gradients, parameters * NUMBER, shards, calls=bucket_count(gradients), times=times
+                gradients, parameters * NUMBER, shards, calls=_bucket_count(gradients), times=times
             )
         case _:
-            units = fsdp_units(job.model, layout.tp, held) if parameters == held.parameters else [0, parameters]
+            units = _fsdp_units(job.model, layout.tp, held) if parameters == held.parameters else [0, parameters]
             found = fully_sharded(units, shards, weight=NUMBER, gradient=each.gradients, times=job.micro_batches)
             found = [part for part in found if shards > 1]
     if ranks > shards:
@@ -319,7 +316,7 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
     return found
 
 
-def fsdp_units(model: Transformer, tp: int, held: Stage) -> list[int]:
+def _fsdp_units(model: Transformer, tp: int, held: Stage) -> list[int]:
     """Return the parameters of each unit that FSDP gathers: the rest of the model first, then each layer."""
     layers = [split_layer(model, tp, moe=False)] * held.dense_layers + [split_layer(model, tp, moe=True)] * (
         held.moe_layers

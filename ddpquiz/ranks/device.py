@@ -1,4 +1,7 @@
-"""Whether a run uses GPUs with NCCL or CPUs with Gloo, and the reason in a sentence."""
+"""What ranks compute on and communicate by: GPUs with NCCL, CPUs with Gloo, or nothing that the installed torch can do.
+
+Each choice comes with its reason in a sentence.
+"""
 
 import os
 import re
@@ -8,8 +11,6 @@ from typing import Any
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks.forks import fork
-
-# Whether a run uses GPUs with NCCL or CPUs with Gloo, and the reason in a sentence.
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,6 @@ def choose(wanted: str, ranks: int, machine: Machine) -> Device:
         why = "no GPU found"
     return Device("cpu", "gloo", f"{plural(ranks, 'rank')} on CPU over Gloo · {why}", why)
 
-
-# What the installed torch can do here: whether ranks can run with it, and on which devices.
 
 OLDEST = 2, 9  # as in pyproject.toml
 

@@ -1,4 +1,7 @@
-"""The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys."""
+"""torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed.
+
+Its rendezvous is a store on loopback, in which each life of the ranks has its own keys.
+"""
 
 import contextlib
 import faulthandler
@@ -23,52 +26,6 @@ from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.store import host_store
 
-# The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys.
-
-HOST = "127.0.0.1"
-PATIENCE = timedelta(seconds=300)
-
-
-class LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in torch
-    """The rendezvous of a single node: no other node joins."""
-
-    use_agent_store = True
-
-    def __init__(self) -> None:
-        self.life = ""  # separates the keys of one life of the ranks from those of the next
-        self._store_process, self.port = host_store(close=open_files(besides=[]))
-        self._store = TCPStore(HOST, self.port, None, False, PATIENCE)
-
-    def next_rendezvous(self) -> RendezvousInfo:
-        """Begin a life."""
-        self.life = uuid.uuid4().hex
-        return RendezvousInfo(PrefixStore(self.life, self._store), 0, 1, RendezvousStoreInfo(HOST, self.port))
-
-    def get_backend(self) -> str:
-        return "static"
-
-    def is_closed(self) -> bool:
-        return False
-
-    def set_closed(self) -> None:
-        pass
-
-    def num_nodes_waiting(self) -> int:
-        return 0
-
-    def get_run_id(self) -> str:
-        return "ddpquiz"
-
-    def shutdown(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        """End the store."""
-        kill_group(self._store_process)
-
-
-# torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed.
-
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
     """Be the agent of one run, and leave. The last pipes are its own, the others those of its ranks."""
@@ -80,24 +37,24 @@ def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
     os.chdir(plan.cwd)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends ranks is no error
-    os._exit(lead(pipes, plan))
+    os._exit(_lead(pipes, plan))
 
 
-def lead(pipes: list[list[int]], plan: RunPlan) -> int:
+def _lead(pipes: list[list[int]], plan: RunPlan) -> int:
     """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
     agent, loopback = os.getpid(), "lo0" if sys.platform == "darwin" else "lo"
     for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
         os.environ.setdefault(variable, loopback)
-    with contextlib.closing(LocalRendezvous()) as rendezvous:
+    with contextlib.closing(_LocalRendezvous()) as rendezvous:
         spec = WorkerSpec(
             role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
             entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
         )  # fmt: skip
-        result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
+        result = LocalElasticAgent(spec, _NoLogs(), start_method="fork").run()
     return int(result is None or result.is_failed())
 
 
-class NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
+class _NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
     """No files, and no threads that read them: each rank has its own pipes."""
 
     root_log_dir = ""
@@ -145,3 +102,45 @@ def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str
         os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+
+
+_HOST = "127.0.0.1"
+_PATIENCE = timedelta(seconds=300)
+
+
+class _LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in torch
+    """The rendezvous of a single node: no other node joins."""
+
+    use_agent_store = True
+
+    def __init__(self) -> None:
+        self.life = ""  # separates the keys of one life of the ranks from those of the next
+        self._store_process, self.port = host_store(close=open_files(besides=[]))
+        self._store = TCPStore(_HOST, self.port, None, False, _PATIENCE)
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Begin a life."""
+        self.life = uuid.uuid4().hex
+        return RendezvousInfo(PrefixStore(self.life, self._store), 0, 1, RendezvousStoreInfo(_HOST, self.port))
+
+    def get_backend(self) -> str:
+        return "static"
+
+    def is_closed(self) -> bool:
+        return False
+
+    def set_closed(self) -> None:
+        pass
+
+    def num_nodes_waiting(self) -> int:
+        return 0
+
+    def get_run_id(self) -> str:
+        return "ddpquiz"
+
+    def shutdown(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """End the store."""
+        kill_group(self._store_process)

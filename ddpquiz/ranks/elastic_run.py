@@ -18,7 +18,7 @@ def begin(request: Request) -> Run:
     return ElasticRun(request) if request.restarts else Run(request)
 
 
-class ElasticProcesses(Processes):
+class _ElasticProcesses(Processes):
     """The agent, which the server starts, and the ranks, which the agent starts."""
 
     def _members(self, ranks: int) -> list[int]:
@@ -41,7 +41,7 @@ class ElasticProcesses(Processes):
 class ElasticRun(Run):
     """The ranks of a run that torchrun's agent leads; the agent ends it when no restart is left."""
 
-    processes_class = ElasticProcesses
+    processes_class = _ElasticProcesses
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-AGAIN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # =1, or torchrun hangs when it starts ranks again (pytorch 135712)
-PORT = 29400  # torchrun's
-IMAGE = "pytorch/pytorch:latest"
+_AGAIN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # =1, or torchrun hangs when it starts ranks again (pytorch 135712)
+_PORT = 29400  # torchrun's
+_IMAGE = "pytorch/pytorch:latest"
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def torchrun(job: JobFile) -> str:
     if job.nodes == 1:
         return "\n".join([*_on_record(job), job.command()]) + "\n"
     lines = [f"# Run this on each of the {job.nodes} machines. HEAD is the name or address of one of them."]
-    again = f"{AGAIN}=1 " if job.restarts else ""
-    return "\n".join([*lines, *_on_record(job), again + job.command(f'"$HEAD:{PORT}"')]) + "\n"
+    again = f"{_AGAIN}=1 " if job.restarts else ""
+    return "\n".join([*lines, *_on_record(job), again + job.command(f'"$HEAD:{_PORT}"')]) + "\n"
 
 
 def _on_record(job: JobFile) -> list[str]:
@@ -78,8 +78,8 @@ def _on_record(job: JobFile) -> list[str]:
 def slurm(job: JobFile) -> str:
     """Return a file for sbatch: one task a node, each of which is a torchrun."""
     gpus = [f"#SBATCH --gpus-per-node={job.ranks}"] if job.gpus else []
-    again = [f"export {AGAIN}=1"] if job.restarts else []
-    command = job.command(f'"$head:{PORT}"', run_id='"$SLURM_JOB_ID"')
+    again = [f"export {_AGAIN}=1"] if job.restarts else []
+    command = job.command(f'"$head:{_PORT}"', run_id='"$SLURM_JOB_ID"')
     lines = [
         "#!/bin/bash",
         f"# sbatch {job.name}.sbatch; the environment of python must be the same on each node.",
@@ -131,10 +131,10 @@ def kubernetes(job: JobFile) -> str:
 
 
 def _pod(job: JobFile, file: str) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, f"/ddpquiz/{file}")}
+    container: dict[str, Any] = {"name": "pytorch", "image": _IMAGE, "command": _words(job, f"/ddpquiz/{file}")}
     pod: dict[str, Any] = {"containers": [container]}
     if job.restarts:
-        container["env"] = [{"name": AGAIN, "value": "1"}]
+        container["env"] = [{"name": _AGAIN, "value": "1"}]
     if job.gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": job.ranks}}
     if not job.module:

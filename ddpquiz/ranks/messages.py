@@ -18,7 +18,7 @@ from ddpquiz.ranks.request import Request
 if TYPE_CHECKING:  # a server that runs no pack need not import it
     from ddpquiz.curriculum.packs import AllowedPack
 
-MOST_FDS = 64  # descriptors in one message; Linux allows 253
+_MOST_FDS = 64  # descriptors in one message; Linux allows 253
 _LENGTH = struct.Struct("!I")
 _WRITE = re.compile(rb"(stdout|stderr) (\d+(?:\.\d+)?(?:e-\d+)?) (\d{1,18})")
 
@@ -120,15 +120,15 @@ class Channel:
 
     def send(self, message: object, fds: Sequence[int] = ()) -> None:
         """Send descriptors and a message; BrokenPipeError or ConnectionResetError if the other side is gone."""
-        for start in range(0, len(fds), MOST_FDS):
-            socket.send_fds(self._socket, [_LENGTH.pack(0)], list(fds[start : start + MOST_FDS]))
+        for start in range(0, len(fds), _MOST_FDS):
+            socket.send_fds(self._socket, [_LENGTH.pack(0)], list(fds[start : start + _MOST_FDS]))
         data = pickle.dumps(message)
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> list[Any] | None:
         """Return the messages that are complete, waiting for some data; None when the other side is gone."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 4 * MOST_FDS)
+            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 4 * _MOST_FDS)
         except ConnectionResetError:
             return None
         self.fds += fds

@@ -16,7 +16,7 @@ from ddpquiz.ranks.script import Script
 
 PASSES = 2  # over the pipes: the rank that is read first may report what another one wrote before
 REST = 0.002  # seconds in which lines gather: to be woken for every line costs ranks more than to write it
-SERVER_PATIENCE = 5.0  # seconds that the server has to stop a run, before it is killed with it
+_SERVER_PATIENCE = 5.0  # seconds that the server has to stop a run, before it is killed with it
 
 
 class Processes:
@@ -162,7 +162,7 @@ class Processes:
     def stop(self) -> None:
         """Kill every process of the run; call `read` until `over`."""
         if self._stop_by is None:
-            self._stop_by = time.monotonic() + SERVER_PATIENCE
+            self._stop_by = time.monotonic() + _SERVER_PATIENCE
         self.server.send(messages.StopRun(self.number))
 
     def memory_ran_out(self) -> bool:

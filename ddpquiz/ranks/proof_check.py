@@ -23,7 +23,7 @@ from ddpquiz.ranks.proof_runner import (
     tidy,
 )
 
-DRAWS = 3
+_DRAWS = 3
 _UNEXPECTED = {  # what an option does that is right or not, and that runs as code or predicts what is observed
     (True, True): "does not do what the proof says",
     (True, False): "does not predict what was observed",
@@ -47,11 +47,11 @@ def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Itera
     for question in questions:
         if question.proof:
             began = time.monotonic()
-            found = tuple(complaints(question, lab))
+            found = tuple(_complaints(question, lab))
             yield Proven(question, found, time.monotonic() - began)
 
 
-def complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
+def _complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
     """Yield what is wrong with a proof: it does not confirm the right answer, or it confirms another one."""
     match question.kind:
         case Kind.NUMBER:
@@ -137,7 +137,7 @@ def draws(question: Question) -> list[dict[str, str]]:
     """Return up to three draws of a question's variables, always the same ones."""
     every = list(itertools.product(*(variable.values for variable in question.variables)))
     names = [variable.name for variable in question.variables]
-    chosen = random.Random(question.key).sample(every, min(DRAWS, len(every)))  # noqa: S311
+    chosen = random.Random(question.key).sample(every, min(_DRAWS, len(every)))  # noqa: S311
     return [dict(zip(names, values, strict=True)) for values in chosen]
 
 

@@ -126,8 +126,8 @@ def all_close(right: float, tolerance: float, seen: Observed) -> bool:
 def prints(question: Question, text: str, seen: Observed) -> bool:
     """Return whether the rank that an `output` question asks about, or else every rank, printed `text`."""
     asked = [question.rank] if question.rank is not None else list(seen.printed)
-    texts = {flat(seen.printed.get(rank, "")) for rank in asked}
-    return not (seen.hung or seen.failed) and texts == {flat(text)}
+    texts = {_flat(seen.printed.get(rank, "")) for rank in asked}
+    return not (seen.hung or seen.failed) and texts == {_flat(text)}
 
 
 def answers(question: Question, seen: Observed) -> bool:
@@ -222,7 +222,7 @@ def close(got: float, right: float, tolerance: float) -> bool:
     return abs(got - right) <= max(tolerance * abs(right), 1e-9 * max(1.0, abs(right)))
 
 
-def flat(text: str) -> str:
+def _flat(text: str) -> str:
     """Return a text without spaces, and with one kind of quotes."""
     return "\n".join("".join(line.split()) for line in text.strip().splitlines()).replace('"', "'")
 

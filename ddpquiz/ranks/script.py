@@ -1,4 +1,7 @@
-"""The claims of a script: its asserts that have a literal message."""
+"""A script that ranks run: where it is, what it says of itself, and which of its settings come too late.
+
+Its claims are its asserts with a literal message; a rank reports what each of them tests.
+"""
 
 import ast
 import io
@@ -17,41 +20,9 @@ from ddpquiz.paths import pack_of
 if TYPE_CHECKING:  # a rank reads the claims of a script, and nothing of a pack
     from ddpquiz.curriculum.packs import AllowedPack
 
-# The claims of a script: its asserts that have a literal message.
-
-REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
-
-
-def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
-    """Return the claims of a script, from top to bottom."""
-    found = (_claim(node) for node in ast.walk(tree))
-    return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
-
-
-def report_claims(tree: ast.Module) -> ast.Module:
-    """Make each claim pass its value to the function named REPORT, and return the tree; line numbers stay.
-
-    This does not recurse, so scripts that Python can compile are never nested too deeply for it.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assert) and (claim := _claim(node)):
-            parts = ast.Name(REPORT, ast.Load()), ast.Constant(claim.line)
-            name, line = (ast.copy_location(part, node.test) for part in parts)
-            node.test = ast.copy_location(ast.Call(name, [line, node.test], []), node.test)
-    return tree
-
-
-def _claim(node: ast.AST) -> ClaimText | None:
-    match node:
-        case ast.Assert(msg=ast.Constant(value=str(text)), lineno=line):
-            return ClaimText(line, text)
-    return None
-
-
-# A script that ranks run: where it is, what it says of itself, and which of its settings come too late.
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
-READ_AT_IMPORT = re.compile(
+_READ_AT_IMPORT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|TORCHDYNAMO|TORCHINDUCTOR|TORCH_COMPILE)_\w+|PYTORCH_JIT\w*|"
     r"TORCH_(LOGS\w*|TRACE|CPP_LOG_LEVEL|DEVICE_BACKEND_AUTOLOAD)"
 )
@@ -133,7 +104,7 @@ def _too_late(tree: ast.Module) -> list[str]:
         f"The script sets {name}, but torch reads it when it is imported, and ddpquiz imports torch before the "
         f"script begins; set it in the shell: {name}=... ddpquiz run ..."
         for name in sorted(names)
-        if READ_AT_IMPORT.fullmatch(name)
+        if _READ_AT_IMPORT.fullmatch(name)
     ]
 
 
@@ -157,3 +128,32 @@ def _sets(node: ast.AST) -> list[str]:
             named = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
             return named if "environ" in ast.unparse(call) else []
     return []
+
+
+REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
+
+
+def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
+    """Return the claims of a script, from top to bottom."""
+    found = (_claim(node) for node in ast.walk(tree))
+    return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
+
+
+def report_claims(tree: ast.Module) -> ast.Module:
+    """Make each claim pass its value to the function named REPORT, and return the tree; line numbers stay.
+
+    This does not recurse, so scripts that Python can compile are never nested too deeply for it.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and (claim := _claim(node)):
+            parts = ast.Name(REPORT, ast.Load()), ast.Constant(claim.line)
+            name, line = (ast.copy_location(part, node.test) for part in parts)
+            node.test = ast.copy_location(ast.Call(name, [line, node.test], []), node.test)
+    return tree
+
+
+def _claim(node: ast.AST) -> ClaimText | None:
+    match node:
+        case ast.Assert(msg=ast.Constant(value=str(text)), lineno=line):
+            return ClaimText(line, text)
+    return None

@@ -20,11 +20,11 @@ from ddpquiz.ranks.device import machine, why_no_ranks
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_orphans, use_large_pages
 from ddpquiz.ranks.store import host_store
 
-IDLE = 0.2  # seconds without a request after which there is time
+_IDLE = 0.2  # seconds without a request after which there is time
 
 
 @dataclass
-class LiveRun:
+class _LiveRun:
     """The processes of a run: its ranks and its store."""
 
     number: int
@@ -47,12 +47,12 @@ class LiveRun:
             self.agent_pipe = -1
 
 
-class Server:
+class _Server:
     """Answers one launcher until its socket closes."""
 
     def __init__(self, channel: messages.Channel) -> None:
         self.channel = channel
-        self.runs: dict[int, LiveRun] = {}
+        self.runs: dict[int, _LiveRun] = {}
         self.to_preload: list[str] = []
         self.is_spread = True  # over small pages, which are slow to fork
         self.has_run = False
@@ -95,7 +95,7 @@ class Server:
         if self.to_preload:
             return 0.0
         if self.is_spread and not self.runs:
-            return 0.0 if self.has_run else IDLE  # a server whose first run was requested has no time for this
+            return 0.0 if self.has_run else _IDLE  # a server whose first run was requested has no time for this
         return None
 
     def work_ahead(self) -> None:
@@ -138,7 +138,7 @@ class Server:
         fds = self.channel.fds[:]
         self.channel.fds.clear()
         pipes = [fds[at : at + len(messages.PIPES)] for at in range(0, len(fds), len(messages.PIPES))]
-        run = LiveRun(plan.number)
+        run = _LiveRun(plan.number)
         if plan.request.restarts:
             self.fork_agent(run, pipes, plan)
         else:
@@ -148,7 +148,7 @@ class Server:
         self.runs[run.number] = run
         self.channel.send(messages.RanksStarted(run.number, tuple(run.ranks), run.store))
 
-    def fork_agent(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
+    def fork_agent(self, run: _LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork torchrun's agent, which starts the ranks."""
         from ddpquiz.ranks import elastic_agent
         from ddpquiz.ranks.elastic_run import AGENT
@@ -158,7 +158,7 @@ class Server:
         run.ranks[fork(lambda: elastic_agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
-    def fork_ranks(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
+    def fork_ranks(self, run: _LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork a store on loopback, and the ranks, which find each other there."""
         from ddpquiz.ranks.inside import store_patch, worker
 
@@ -188,7 +188,7 @@ class Server:
         """Kill processes that dead ranks left in groups or sessions of their own."""
         kill_orphans({pid for run in self.runs.values() for pid in (*run.ranks, run.store)})
 
-    def report_if_stopped(self, run: LiveRun) -> None:
+    def report_if_stopped(self, run: _LiveRun) -> None:
         """Report that a run has stopped once all its ranks are gone; its store goes with them."""
         if run.ranks or run.number not in self.runs:
             return
@@ -214,5 +214,5 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     adopt_orphans()
-    Server(channel).serve()
+    _Server(channel).serve()
     os._exit(0)  # to tear torch down takes longer than anything that is left to do

@@ -18,7 +18,7 @@ from typing import NoReturn, TypeVar
 
 from ddpquiz.ranks.forks import fork
 
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 def host_store(close: list[int]) -> tuple[int, int]:
@@ -47,9 +47,9 @@ def _serve(listener: socket.socket) -> NoReturn:
     raise AssertionError
 
 
-def without_lookups(make: Callable[[], Made]) -> Made:
+def without_lookups(make: Callable[[], _Made]) -> _Made:
     """Return what `make` returns, or raise what it raises; names are not looked up in DNS while it runs (Linux)."""
-    made: list[Made] = []
+    made: list[_Made] = []
     raised: list[BaseException] = []
 
     def work() -> None:

@@ -17,8 +17,8 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
-BATCH = 0.008  # seconds that the calls of one size last together in a pass, at least
-MOST_CALLS = 50  # of one size in a pass
+_BATCH = 0.008  # seconds that the calls of one size last together in a pass, at least
+_MOST_CALLS = 50  # of one size in a pass
 SMALL, LARGE = 1 << 16, 1 << 20  # bytes; above the second, time grows with the size
 _ITEM = 4  # bytes of a float32
 
@@ -56,7 +56,7 @@ class CollectiveBench:
     def samples(self, plan: BenchPlan) -> Iterator[BenchSample]:
         """Yield samples until the time is over; equal on all ranks."""
         self._until = time.monotonic() + plan.seconds
-        points = [*dict.fromkeys((op, exact_size(op, size, self.ranks)) for size in plan.sizes for op in plan.ops)]
+        points = [*dict.fromkeys((op, _exact_size(op, size, self.ranks)) for size in plan.sizes for op in plan.ops)]
         went_on = True
         while went_on:
             went_on = False
@@ -79,14 +79,14 @@ class CollectiveBench:
 
     def _sample(self, op: str, size: int) -> BenchSample:
         try:
-            call = make_call(op, size, self.device)
+            call = _make_call(op, size, self.device)
             if (op, size) not in self._estimates:
                 self._time(call, 1)
                 self._estimates[op, size] = max(self._time(call, 1))
         except (RuntimeError, NotImplementedError) as refused:
             self._refused.add(op)
             return BenchSample(op, size, (), str(refused).splitlines()[0])
-        calls = max(1, min(MOST_CALLS, round(BATCH / self._estimates[op, size])))
+        calls = max(1, min(_MOST_CALLS, round(_BATCH / self._estimates[op, size])))
         times = self._time(call, calls)
         self._estimates[op, size] = min(self._estimates[op, size], median(times))  # a first call may be slow
         return BenchSample(op, size, tuple(seconds / (2 if op == "send" else 1) for seconds in times))
@@ -119,13 +119,13 @@ class CollectiveBench:
             torch.cuda.synchronize(self.device)
 
 
-def exact_size(op: str, size: int, ranks: int) -> int:
+def _exact_size(op: str, size: int, ranks: int) -> int:
     """Return the bytes, as nccl-tests count them, nearest to a size that all ranks can share."""
     parts = 1 if op in ("all_reduce", "broadcast", "reduce", "send") else ranks
     return max(1, round(size / (_ITEM * parts))) * _ITEM * parts
 
 
-def make_call(op: str, size: int, device: torch.device) -> Call:  # a case for each operation
+def _make_call(op: str, size: int, device: torch.device) -> Call:  # a case for each operation
     """Return a function that makes one call; that of `send` sends there and back."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     whole = torch.ones(size // _ITEM, device=device)

@@ -22,13 +22,13 @@ from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import DirectPrivate, find_direct
 
-CPU = torch.device("cpu")
-MOST_CALLS = 10_000  # different calls of one rank that are cached
+_CPU = torch.device("cpu")
+_MOST_CALLS = 10_000  # different calls of one rank that are cached
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class _Method:
     """A method of a process group: the operation's name in scripts, and where its arguments are.
 
     `options` is the name of the class of the last argument, `inputs` the position of the list with the tensor that a
@@ -43,15 +43,15 @@ class Method:
     rooted: bool = False
 
 
-METHODS = (
-    Method("allreduce", "all_reduce", "AllreduceOptions", reduces=True),
-    Method("broadcast", "broadcast", "BroadcastOptions", rooted=True),
-    Method("reduce", "reduce", "ReduceOptions", reduces=True, rooted=True),
-    Method("allgather", "all_gather", "AllgatherOptions", inputs=1),
+_METHODS = (
+    _Method("allreduce", "all_reduce", "AllreduceOptions", reduces=True),
+    _Method("broadcast", "broadcast", "BroadcastOptions", rooted=True),
+    _Method("reduce", "reduce", "ReduceOptions", reduces=True, rooted=True),
+    _Method("allgather", "all_gather", "AllgatherOptions", inputs=1),
 )
 
 
-class DirectCalls:
+class _DirectCalls:
     """Records through the methods of ProcessGroup what a Recorder would record in its kernels."""
 
     def __init__(self, recorder: Recorder, private: DirectPrivate) -> None:
@@ -60,10 +60,10 @@ class DirectCalls:
 
     def install(self) -> None:
         """Replace the methods."""
-        for method in METHODS:
+        for method in _METHODS:
             setattr(dist.ProcessGroup, method.name, self._replacement(method))
 
-    def _replacement(self, method: Method) -> Callable[..., Any]:
+    def _replacement(self, method: _Method) -> Callable[..., Any]:
         original, direct = getattr(dist.ProcessGroup, method.name), getattr(self.private.backend, method.name)
         operations, count = self.recorder.operations, method.inputs + 2
 
@@ -72,7 +72,7 @@ class DirectCalls:
             opened = backend = None
             try:
                 if len(args) == count and not options and self._is_plain(group, args, method):
-                    backend = self.private.get_backend(group, CPU)
+                    backend = self.private.get_backend(group, _CPU)
                     opened = self._issue(method, group, args, sys._getframe().f_back)  # noqa: SLF001  # as inspect does
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 operations.report_fault(fault)
@@ -91,7 +91,7 @@ class DirectCalls:
 
         return call
 
-    def _is_plain(self, group: Any, args: tuple[Any, ...], method: Method) -> bool:
+    def _is_plain(self, group: Any, args: tuple[Any, ...], method: _Method) -> bool:
         """Return whether nothing but the backend would see this call."""
         tensors, private = args[method.inputs], self.private
         if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
@@ -108,7 +108,7 @@ class DirectCalls:
             or self.recorder.private.graph_task_id() != -1
         )
 
-    def _issue(self, method: Method, group: Any, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
+    def _issue(self, method: _Method, group: Any, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
         """Report a call."""
         recorder, tensor, options = self.recorder, args[method.inputs][0], args[-1]
         reduce = options.reduceOp.op.value if method.reduces else None  # a number is hashed and compared faster
@@ -128,7 +128,7 @@ class DirectCalls:
 
     def _describe(self, key: tuple[Any, ...], tensor: torch.Tensor) -> Operation:
         op, group, shape, dtype, (file, line), asynchronous, reduce, root = key
-        if len(self._known) >= MOST_CALLS or group not in self.recorder.members:
+        if len(self._known) >= _MOST_CALLS or group not in self.recorder.members:
             self._known.clear()
         members = self.recorder.find_members(group)
         operation = self._known[key] = Operation(
@@ -147,4 +147,4 @@ def _is_dense(tensor: Any) -> bool:
 def install(recorder: Recorder) -> None:
     """Record the most frequent collectives of Python directly, if this torch allows it."""
     if private := find_direct():
-        DirectCalls(recorder, private).install()
+        _DirectCalls(recorder, private).install()

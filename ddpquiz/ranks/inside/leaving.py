@@ -1,4 +1,7 @@
-"""The most memory that a rank has held, reported at its end."""
+"""How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
+
+The last thing that it reports is the most memory that it has held.
+"""
 
 import atexit
 import ctypes
@@ -19,30 +22,9 @@ from ddpquiz.events.event import UNUSED, MemoryPeak, Raised, ScriptFinished
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
-# The most memory that a rank has held, reported at its end.
-
-UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
-
-
-def report_peak_memory(writer: EventWriter) -> None:
-    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
-    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
-    writer.send(MemoryPeak(writer.now(), writer.rank, 0, process, _on_gpus()))
-
-
-def _on_gpus() -> int:
-    torch = sys.modules.get("torch")  # a script may not have imported it
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return 0
-    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))
-
-
-# How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
-
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
-MOST_NAMES = 5  # of parameters that a message lists
-STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
+_MOST_NAMES = 5  # of parameters that a message lists
+_STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
 def leave(status: int, writer: EventWriter) -> NoReturn:
@@ -59,7 +41,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     everything = [*vars(sys.modules["__main__"]).values(), *gc.get_objects()]
     _finalize(everything)
     _write_buffers(everything)
-    for name in STREAMS:
+    for name in _STREAMS:
         stream = getattr(sys, name, None)
         try:
             if stream is not None and not getattr(stream, "closed", False):
@@ -90,7 +72,7 @@ def _finalize(everything: list[Any]) -> None:
 
 def _write_buffers(everything: list[Any]) -> None:
     """Write what open files hold in their buffers, outer layers first: text, compressed data, bytes."""
-    streams = [getattr(sys, name, None) for name in STREAMS]
+    streams = [getattr(sys, name, None) for name in _STREAMS]
     files = [each for each in everything if issubclass(type(each), io.IOBase) and all(each is not s for s in streams)]
     native = io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.BufferedRWPair, io.BytesIO
     for each in files:
@@ -146,8 +128,8 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
         name = f"{type(error).__module__}.{name}"
     message = _message(error)
     if names := _unused_parameters(error, message):
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        message += f"\n{UNUSED}{', '.join(names[:MOST_NAMES])}{more}"
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        message += f"\n{UNUSED}{', '.join(names[:_MOST_NAMES])}{more}"
     writer.send(Raised(writer.now(), writer.rank, name, message, "".join(shown.format())))
 
 
@@ -179,3 +161,20 @@ def _remove_our_frames(shown: traceback.TracebackException) -> None:
         each = left.pop()
         each.stack[:] = [frame for frame in each.stack if not is_ours(frame.filename)]
         left += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+
+
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
+
+
+def report_peak_memory(writer: EventWriter) -> None:
+    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    writer.send(MemoryPeak(writer.now(), writer.rank, 0, process, _on_gpus()))
+
+
+def _on_gpus() -> int:
+    torch = sys.modules.get("torch")  # a script may not have imported it
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return 0
+    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))

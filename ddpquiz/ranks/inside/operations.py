@@ -1,6 +1,7 @@
-"""What a call of one of the dispatcher's c10d operators means: the operation as scripts call it, and its tensors.
+"""Operations as the recorder sees them: what a call means, when it ends, and what it leaves.
 
-The dispatcher passes arguments without names; the operator's schema says which is which.
+The dispatcher calls c10d operators and passes arguments without names; an operator's schema says which is which. An
+operation is open until the script has waited for it, or until a GPU is done with it.
 """
 
 from __future__ import annotations
@@ -21,23 +22,21 @@ from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
-# What a call of one of the dispatcher's c10d operators means: the operation as scripts call it, and its tensors.
-
 _ScriptObject = torch.ScriptObject
-FEW = 16  # values are reported of tensors with up to this many elements
+_FEW = 16  # values are reported of tensors with up to this many elements
 C10D = dist.distributed_c10d.__file__
-FUNCTIONAL = "_functional_collectives.py"
-CALLS_AGAIN = ("torch/_ops.py", "torch/_compile.py", "torch/_dynamo/eval_frame.py")  # around a dispatch mode's call
-NAMES = {
+_FUNCTIONAL = "_functional_collectives.py"
+_CALLS_AGAIN = ("torch/_ops.py", "torch/_compile.py", "torch/_dynamo/eval_frame.py")  # around a dispatch mode's call
+_NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
     "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
     "_reduce_scatter_base_": "reduce_scatter_tensor", "allreduce_coalesced_": "all_reduce_coalesced",
     "allgather_coalesced_": "all_gather_coalesced",
     "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
 }  # fmt: skip
-INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input", "tensor")
-OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
-PEERS = ("root_rank", "dst", "src")
+_INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input", "tensor")
+_OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
+_PEERS = ("root_rank", "dst", "src")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ class Operator:
             return next((names.index(each) for each in wanted if each in names), None)
 
         return cls(
-            op=NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
-            group=names.index("process_group"), inputs=at(*INPUTS) or 0,
-            outputs=None if name == "send" else at(*OUTPUTS), peer=at(*PEERS), reduce=at("reduce_op"),
+            op=_NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
+            group=names.index("process_group"), inputs=at(*_INPUTS) or 0,
+            outputs=None if name == "send" else at(*_OUTPUTS), peer=at(*_PEERS), reduce=at("reduce_op"),
             asynchronous=at("async_op"), tag=at("tag"),
         )  # fmt: skip
 
@@ -102,7 +101,7 @@ class Operator:
 def caller_of(frame: FrameType | None) -> FrameType | None:
     """Return the frame that called an operator, outside of the script's dispatch modes, which call it once more."""
     while frame is not None and (
-        frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.endswith(CALLS_AGAIN)
+        frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.endswith(_CALLS_AGAIN)
     ):
         frame = frame.f_back
     return frame
@@ -111,7 +110,7 @@ def caller_of(frame: FrameType | None) -> FrameType | None:
 def _functional_reduce_op(caller: FrameType | None) -> str:
     """Return the reduce op that a functional collective was called with, or nothing."""
     while caller is not None:
-        if caller.f_code.co_filename.endswith(FUNCTIONAL) and isinstance(op := caller.f_locals.get("reduceOp"), str):
+        if caller.f_code.co_filename.endswith(_FUNCTIONAL) and isinstance(op := caller.f_locals.get("reduceOp"), str):
             return op.lower()
         caller = caller.f_back
     return ""
@@ -146,7 +145,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 def are_few(tensors: list[torch.Tensor]) -> bool:
     """Return whether the values of all these tensors are reported."""
-    left = FEW
+    left = _FEW
     for tensor in tensors:
         left -= tensor.numel()
         if left < 0 or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
@@ -161,11 +160,9 @@ def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
     return tuple([str(tensor.tolist()) for tensor in tensors])
 
 
-# Operations that have been issued and have not been waited for: where they end, and what they leave.
-
-LONG = 50e-6  # seconds; shorter waits are not reported
+_LONG = 50e-6  # seconds; shorter waits are not reported
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped
-PACE = 0.001  # seconds between two polls of a GPU
+_PACE = 0.001  # seconds between two polls of a GPU
 
 
 @dataclass(slots=True, eq=False)
@@ -245,7 +242,7 @@ class OpenOperations:
                 self.writer.write(self.writer.ended(self.writer.now(), opened.number, began))
             self.remove(opened)
 
-        has_ended = mark().query if opened.work is None else opened.work.is_completed
+        has_ended = _mark().query if opened.work is None else opened.work.is_completed
         self.gpu.add(Queued(opened.begun.query, has_ended, report))
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
@@ -253,7 +250,7 @@ class OpenOperations:
         copies = [torch.empty_like(each, device="cpu", pin_memory=True) for each in opened.outputs]
         for copy, each in zip(copies, opened.outputs, strict=True):
             copy.copy_(each, non_blocking=True)
-        copied = mark().query
+        copied = _mark().query
 
         def report(_: float) -> None:
             self.writer.write(self.writer.result(self.writer.now(), opened.number, values_of(copies)))
@@ -282,7 +279,7 @@ class OpenOperations:
         now = self.writer.now()
         end = None if opened.on_gpu and not failed else self._end(opened, now, failed=failed)
         lines = [] if end is None else [end]
-        if opened.awaited or now - since > LONG or (self.every_wait and opened.asynchronous):
+        if opened.awaited or now - since > _LONG or (self.every_wait and opened.asynchronous):
             lines.append(self.writer.waited(now, opened.number, since))
         if opened.outputs and opened.on_gpu and not failed:
             self._send_gpu_result(opened)
@@ -345,7 +342,7 @@ class GpuPoller:
             self._some.clear()
             while self._queued:
                 self.poll()
-                time.sleep(PACE)
+                time.sleep(_PACE)
 
 
 def mark_for(tensors: Any) -> Any:
@@ -353,10 +350,10 @@ def mark_for(tensors: Any) -> Any:
     while isinstance(tensors, list | tuple) and tensors:
         tensors = tensors[0]
     on_gpu = isinstance(tensors, torch.Tensor) and tensors.is_cuda and not torch.cuda.is_current_stream_capturing()
-    return mark() if on_gpu else None
+    return _mark() if on_gpu else None
 
 
-def mark() -> Any:
+def _mark() -> Any:
     """Return an event that the GPU passes when everything that is queued so far is done."""
     event = torch.cuda.Event()
     event.record()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.packs import AllowedPack
 
 
-class AllowedLoader(SourceFileLoader):
+class _AllowedLoader(SourceFileLoader):
     """Loads one module of a pack."""
 
     def __init__(self, pack: "AllowedPack", name: str, path: str) -> None:
@@ -36,7 +36,7 @@ def use(pack: "AllowedPack") -> None:
     def finder(folder: str) -> FileFinder:
         if not pack.holds(folder):
             raise ImportError
-        return FileFinder(folder, (lambda name, path: AllowedLoader(pack, name, path), [".py"]))  # type: ignore[arg-type]
+        return FileFinder(folder, (lambda name, path: _AllowedLoader(pack, name, path), [".py"]))  # type: ignore[arg-type]
 
     sys.path_hooks.insert(0, finder)
     sys.path_importer_cache.clear()

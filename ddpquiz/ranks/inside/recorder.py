@@ -1,4 +1,8 @@
-"""Operations that torch issues and waits for in C++, where no wait of Python is seen: DDP's buffers and its checks."""
+"""Records every collective and point-to-point operation of a rank, whoever issues it.
+
+Two callers issue operations where no wait of Python is seen: DDP's reducer in a backward, bucket by bucket, and
+functions of C++ that return only when their operations have ended.
+"""
 
 import ctypes
 import functools
@@ -29,148 +33,6 @@ from ddpquiz.ranks.inside.operations import (
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
-# Operations that torch issues and waits for in C++, where no wait of Python is seen: DDP's buffers and its checks.
-
-
-class _OfThread(threading.local):
-    """How deep a thread is in such functions, and what they have issued."""
-
-    depth = 0
-    opened: list[OpenOperation]
-
-
-class NativeWaits:
-    """Knows when this rank is in a function that returns only when the operations that it issues have ended.
-
-    Each of them counts as a synchronous call, which blocks the rank until its future is done.
-    """
-
-    def __init__(self, operations: OpenOperations) -> None:
-        self.operations = operations
-        self._local = _OfThread()  # a thread of the script may issue others meanwhile
-
-    @property
-    def inside(self) -> bool:
-        """Whether this thread is in such a function."""
-        return self._local.depth > 0
-
-    def add(self, opened: OpenOperation) -> None:
-        """Note an operation that the function has issued."""
-        self._local.opened.append(opened)
-
-    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does what the original does, and sees to its operations when it returns."""
-        local = self._local
-
-        @functools.wraps(original)
-        def function(*args: Any, **kwargs: Any) -> Any:
-            if not local.depth:
-                local.opened = []
-            local.depth += 1
-            failed = True
-            try:
-                result = original(*args, **kwargs)
-                failed = False
-            finally:
-                local.depth -= 1
-                if not local.depth:
-                    self._finish(local.opened, failed=failed)
-            return result
-
-        return function
-
-    def _finish(self, issued: list[OpenOperation], *, failed: bool) -> None:
-        try:
-            for opened in issued:
-                self.operations.remove(opened)
-                if not failed:  # else the futures say which operations have failed
-                    self.operations.waited(opened, self.operations.writer.now())
-        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-            self.operations.report_fault(fault)
-
-
-# The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them.
-
-REPORTS = 8  # backwards whose gradients are compared across ranks
-SUMMED = 4096  # bytes of the first bucket that are compared
-
-
-class Buckets:
-    """The buckets of the latest backward."""
-
-    def __init__(self, operations: OpenOperations) -> None:
-        self.operations, self.private = operations, operations.private
-        self.open: list[OpenOperation] = []
-        self._backward = -1
-        self._reports = REPORTS
-        self._counted = 0  # buckets that the reducer issued itself, without a hook
-        self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
-        self._location: tuple[str, int] | None = None  # the line of the script that called backward
-
-    def number(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> int | None:
-        """Return the number of the bucket that is being reduced, or None if this is something else.
-
-        The reducer runs inside autograd. It calls the operation itself, without a Python frame in between, or through
-        a hook, whose second parameter must be named `bucket`.
-        """
-        backward = self.private.graph_task_id()
-        if backward == -1:
-            return None
-        hook = None
-        while caller is not None and caller.f_code is not self.private.backward_code:
-            hook, caller = caller, caller.f_back
-        if hook is not None:
-            bucket: Any = hook.f_locals.get("bucket")
-            if not isinstance(bucket, dist.GradBucket):
-                return None
-        elif op != "all_reduce" or not (tensors[0].is_floating_point() or tensors[0].is_complex()):
-            return None  # the map of unused parameters holds integers
-        if backward != self._backward:
-            self._backward, self._counted, self.open, self._location = backward, 0, [], None
-            self.private.queue_callback(self._backward_done)
-        if hook is not None:
-            return int(bucket.index())
-        self._counted += 1
-        return self._counted - 1
-
-    def report_gradients(self, tensors: list[torch.Tensor]) -> None:
-        """Report a checksum of the gradients that this rank brings, in the first backwards; nothing waits for a GPU."""
-        gradients = tensors[0]
-        if not self._reports or not gradients.is_cpu or not gradients.is_contiguous():
-            return
-        self._reports -= 1
-        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, SUMMED))
-        if any(data):
-            writer = self.operations.writer
-            writer.send(GradientChecksum(writer.now(), writer.rank, 0, f"{zlib.crc32(data):08x}"))
-
-    def locate(self, caller: FrameType | None) -> tuple[str, int]:
-        """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
-        if caller is None or caller.f_code is not self.private.backward_code:
-            return source_location.locate(caller)
-        if self._location is None:
-            self._location = source_location.locate(caller)
-        return self._location
-
-    def _backward_done(self) -> None:
-        """Note that autograd is done. The reducer waits for its buckets in a callback that is queued by now."""
-        self._done = self.operations.waits(self.open[-1]) if self.open else self.operations.writer.now()
-        self.private.queue_callback(self._reduced)
-
-    def _reduced(self) -> None:
-        """Send that the reducer has waited for its buckets, and what they hold."""
-        try:
-            for opened in self.open:
-                self.operations.remove(opened)
-                last = opened is self.open[-1]
-                self.operations.waited(opened, self._done if last else self.operations.writer.now())
-        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-            self.operations.report_fault(fault)
-        self.open = []
-
-
-# Records every collective and point-to-point operation of a rank, whoever issues it.
-
 
 class Recorder:
     """Reports the operations of this rank.
@@ -185,8 +47,8 @@ class Recorder:
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private, every_wait=every_wait)
-        self.native_waits = NativeWaits(self.operations)
-        self.buckets = Buckets(self.operations)
+        self.native_waits = _NativeWaits(self.operations)
+        self.buckets = _Buckets(self.operations)
 
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
@@ -304,3 +166,138 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
         return None
     return recorder
+
+
+class _OfThread(threading.local):
+    """How deep a thread is in such functions, and what they have issued."""
+
+    depth = 0
+    opened: list[OpenOperation]
+
+
+class _NativeWaits:
+    """Knows when this rank is in a function that returns only when the operations that it issues have ended.
+
+    Each of them counts as a synchronous call, which blocks the rank until its future is done.
+    """
+
+    def __init__(self, operations: OpenOperations) -> None:
+        self.operations = operations
+        self._local = _OfThread()  # a thread of the script may issue others meanwhile
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is in such a function."""
+        return self._local.depth > 0
+
+    def add(self, opened: OpenOperation) -> None:
+        """Note an operation that the function has issued."""
+        self._local.opened.append(opened)
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that does what the original does, and sees to its operations when it returns."""
+        local = self._local
+
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not local.depth:
+                local.opened = []
+            local.depth += 1
+            failed = True
+            try:
+                result = original(*args, **kwargs)
+                failed = False
+            finally:
+                local.depth -= 1
+                if not local.depth:
+                    self._finish(local.opened, failed=failed)
+            return result
+
+        return function
+
+    def _finish(self, issued: list[OpenOperation], *, failed: bool) -> None:
+        try:
+            for opened in issued:
+                self.operations.remove(opened)
+                if not failed:  # else the futures say which operations have failed
+                    self.operations.waited(opened, self.operations.writer.now())
+        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+            self.operations.report_fault(fault)
+
+
+_REPORTS = 8  # backwards whose gradients are compared across ranks
+_SUMMED = 4096  # bytes of the first bucket that are compared
+
+
+class _Buckets:
+    """The buckets of the latest backward."""
+
+    def __init__(self, operations: OpenOperations) -> None:
+        self.operations, self.private = operations, operations.private
+        self.open: list[OpenOperation] = []
+        self._backward = -1
+        self._reports = _REPORTS
+        self._counted = 0  # buckets that the reducer issued itself, without a hook
+        self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
+        self._location: tuple[str, int] | None = None  # the line of the script that called backward
+
+    def number(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> int | None:
+        """Return the number of the bucket that is being reduced, or None if this is something else.
+
+        The reducer runs inside autograd. It calls the operation itself, without a Python frame in between, or through
+        a hook, whose second parameter must be named `bucket`.
+        """
+        backward = self.private.graph_task_id()
+        if backward == -1:
+            return None
+        hook = None
+        while caller is not None and caller.f_code is not self.private.backward_code:
+            hook, caller = caller, caller.f_back
+        if hook is not None:
+            bucket: Any = hook.f_locals.get("bucket")
+            if not isinstance(bucket, dist.GradBucket):
+                return None
+        elif op != "all_reduce" or not (tensors[0].is_floating_point() or tensors[0].is_complex()):
+            return None  # the map of unused parameters holds integers
+        if backward != self._backward:
+            self._backward, self._counted, self.open, self._location = backward, 0, [], None
+            self.private.queue_callback(self._backward_done)
+        if hook is not None:
+            return int(bucket.index())
+        self._counted += 1
+        return self._counted - 1
+
+    def report_gradients(self, tensors: list[torch.Tensor]) -> None:
+        """Report a checksum of the gradients that this rank brings, in the first backwards; nothing waits for a GPU."""
+        gradients = tensors[0]
+        if not self._reports or not gradients.is_cpu or not gradients.is_contiguous():
+            return
+        self._reports -= 1
+        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, _SUMMED))
+        if any(data):
+            writer = self.operations.writer
+            writer.send(GradientChecksum(writer.now(), writer.rank, 0, f"{zlib.crc32(data):08x}"))
+
+    def locate(self, caller: FrameType | None) -> tuple[str, int]:
+        """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
+        if caller is None or caller.f_code is not self.private.backward_code:
+            return source_location.locate(caller)
+        if self._location is None:
+            self._location = source_location.locate(caller)
+        return self._location
+
+    def _backward_done(self) -> None:
+        """Note that autograd is done. The reducer waits for its buckets in a callback that is queued by now."""
+        self._done = self.operations.waits(self.open[-1]) if self.open else self.operations.writer.now()
+        self.private.queue_callback(self._reduced)
+
+    def _reduced(self) -> None:
+        """Send that the reducer has waited for its buckets, and what they hold."""
+        try:
+            for opened in self.open:
+                self.operations.remove(opened)
+                last = opened is self.open[-1]
+                self.operations.waited(opened, self._done if last else self.operations.writer.now())
+        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+            self.operations.report_fault(fault)
+        self.open = []

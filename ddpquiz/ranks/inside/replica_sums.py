@@ -21,7 +21,7 @@ from ddpquiz.events.event import ReplicaSums
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in
 
-LONGEST = 200  # characters of a name
+_LONGEST = 200  # characters of a name
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Replica:
     steps: int = 0
 
 
-class ReplicaWatch:
+class _ReplicaWatch:
     """Finds DDP models and the optimizer steps that change them, and reports checksums."""
 
     def __init__(self, writer: EventWriter, script: str) -> None:
@@ -85,8 +85,8 @@ class ReplicaWatch:
             self._note("Parameters that are spread over ranks (DTensor) are not compared by --check-replicas.")
             parameters = {name: each for name, each in parameters.items() if not hasattr(each, "to_local")}
         replica.steps += 1
-        names = tuple(name[:LONGEST] for name in parameters) if replica.steps == 1 else ()
-        sums = tuple(checksum(parameter) for parameter in parameters.values())
+        names = tuple(name[:_LONGEST] for name in parameters) if replica.steps == 1 else ()
+        sums = tuple(_checksum(parameter) for parameter in parameters.values())
         line = line_in(self.script)
         self.writer.send(
             ReplicaSums(
@@ -108,7 +108,7 @@ def _parameters(model: Any) -> dict[str, torch.Tensor]:
     return {name: each for name, each in model.module.named_parameters() if name not in ignored}
 
 
-def checksum(tensor: torch.Tensor) -> str:
+def _checksum(tensor: torch.Tensor) -> str:
     """Return 64 bits of a hash of the bytes of a tensor, as hexadecimal digits."""
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         with torch.no_grad():
@@ -120,7 +120,7 @@ def checksum(tensor: torch.Tensor) -> str:
 
 def watch(writer: EventWriter, script: str) -> None:
     """Report the checksums of every DDP model from now on."""
-    replicas = ReplicaWatch(writer, script)
+    replicas = _ReplicaWatch(writer, script)
     original = DistributedDataParallel.__init__
 
     @functools.wraps(original)

@@ -28,7 +28,7 @@ NAMES = {
     "verify_parameters": "distributed._verify_params_across_processes",
     "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
 }
-DIRECT_NAMES = {
+_DIRECT_NAMES = {
     "backend": "_C._distributed_c10d.Backend",
     "get_backend": "distributed.ProcessGroup._get_backend",
     "dispatch_modes": "_C._len_torch_dispatch_stack",
@@ -88,7 +88,7 @@ def find() -> TorchPrivate:
 def find_direct() -> DirectPrivate | None:
     """Look up the names that direct calls need; None if torch has one no longer."""
     try:
-        return DirectPrivate(**_look_up(DIRECT_NAMES))
+        return DirectPrivate(**_look_up(_DIRECT_NAMES))
     except AttributeError:
         return None
 

@@ -1,4 +1,8 @@
-"""Where the main thread of this rank is while it computes: seen now and then by a thread of ours."""
+"""Runs a script inside a rank, as torchrun would, and reports what happens.
+
+A thread of ours looks now and then where the main thread computes; on a signal, the rank writes the stacks of all of
+its threads into memory that another process can read (process_stacks.py).
+"""
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
@@ -41,65 +45,6 @@ from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
 from ddpquiz.ranks.script import REPORT, report_claims
 
-# Where the main thread of this rank is while it computes: seen now and then by a thread of ours.
-
-PACE = 0.05  # seconds between two looks
-PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
-
-
-def sample_lines(writer: EventWriter) -> None:
-    """Report from now on where the main thread is, unless it waits for other ranks."""
-    _thread.start_new_thread(_look_for_ever, (writer,))
-
-
-def _look_for_ever(writer: EventWriter) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
-    pause, main = _thread.allocate_lock(), threading.main_thread().ident or 0
-    pause.acquire()
-    before, since, reported = ("", 0), 0.0, 0.0
-    while writer.fd != -1:
-        pause.acquire(timeout=PACE)  # nobody releases it; unlike time.sleep, no script replaces it
-        now = monotonic()
-        try:
-            place = _place(sys._current_frames().get(main))  # noqa: SLF001
-        except AttributeError:  # seen while torch.compile was making a frame
-            continue
-        if place != before:
-            before, since = place, now
-        elif now - reported < (reported - since) / PATIENT:
-            continue
-        if place[1]:
-            reported = now
-            writer.send(Alive(writer.now(), writer.rank, *place))
-
-
-def _place(frame: FrameType | None) -> tuple[str, int]:
-    """Return the line of the script at which a thread computes; ("", 0) where it waits for other ranks."""
-    each = frame
-    while each is not None:
-        if is_between(each.f_code.co_filename):
-            return "", 0
-        each = each.f_back
-    return find_place(frame)
-
-
-# Lets another process ask this rank where all of its threads are, while it hangs too (Linux).
-
-
-def offer_stacks(rank: int) -> None:
-    """Write the stacks of all threads into memory that others can open, when the signal comes; so do forked children.
-
-    The C handler of faulthandler does so whatever Python is busy with.
-    """
-    create = getattr(os, "memfd_create", None)
-    if create is None or THREADS_SIGNAL is None or signal.getsignal(THREADS_SIGNAL) is not signal.SIG_DFL:
-        return
-    file = move_up(create(f"{MEMORY_FILE}{rank}"))
-    faulthandler.register(THREADS_SIGNAL, file=file, all_threads=True)
-
-
-# Runs a script inside a rank, as torchrun would, and reports what happens.
-
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:
     """Run the script of a plan as rank `rank`, and leave the process.
@@ -112,7 +57,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     os.environ.update(plan.environment, **variables)
     tempfile.tempdir = None  # a module that was imported before the fork may have asked for it
     os.chdir(plan.cwd)
-    torch.set_num_threads(threads(os.environ.get("OMP_NUM_THREADS", "")))
+    torch.set_num_threads(_threads(os.environ.get("OMP_NUM_THREADS", "")))
     torch.default_generator.seed()  # forked ranks would all share one random state
     if numpy := sys.modules.get("numpy.random"):  # imported in the server by what it preloads
         numpy.seed()
@@ -137,7 +82,7 @@ def _watch(plan: RunPlan, writer: EventWriter) -> None:
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
-    sample_lines(writer)
+    _sample_lines(writer)
 
 
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
@@ -154,11 +99,11 @@ def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
     sys.stderr = sys.__stderr__ = _by_lines(RecordedStream(2, "stderr", writer), "backslashreplace")  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash shows where it was
-    offer_stacks(rank)
+    _offer_stacks(rank)
     return writer
 
 
-def threads(wanted: str) -> int:
+def _threads(wanted: str) -> int:
     """Return how many threads OMP_NUM_THREADS means: OpenMP reads lists, and ignores what is not a number."""
     first = wanted.partition(",")[0].strip()
     return (int(first) if first.isdecimal() else 0) or os.cpu_count() or 1
@@ -218,3 +163,55 @@ def _claim_reporter(writer: EventWriter, known: Sequence[ClaimText]) -> Callable
         return held
 
     return report
+
+
+_PACE = 0.05  # seconds between two looks
+_PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
+
+
+def _sample_lines(writer: EventWriter) -> None:
+    """Report from now on where the main thread is, unless it waits for other ranks."""
+    _thread.start_new_thread(_look_for_ever, (writer,))
+
+
+def _look_for_ever(writer: EventWriter) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
+    pause, main = _thread.allocate_lock(), threading.main_thread().ident or 0
+    pause.acquire()
+    before, since, reported = ("", 0), 0.0, 0.0
+    while writer.fd != -1:
+        pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
+        now = monotonic()
+        try:
+            place = _place(sys._current_frames().get(main))  # noqa: SLF001
+        except AttributeError:  # seen while torch.compile was making a frame
+            continue
+        if place != before:
+            before, since = place, now
+        elif now - reported < (reported - since) / _PATIENT:
+            continue
+        if place[1]:
+            reported = now
+            writer.send(Alive(writer.now(), writer.rank, *place))
+
+
+def _place(frame: FrameType | None) -> tuple[str, int]:
+    """Return the line of the script at which a thread computes; ("", 0) where it waits for other ranks."""
+    each = frame
+    while each is not None:
+        if is_between(each.f_code.co_filename):
+            return "", 0
+        each = each.f_back
+    return find_place(frame)
+
+
+def _offer_stacks(rank: int) -> None:
+    """Write the stacks of all threads into memory that others can open, when the signal comes; so do forked children.
+
+    The C handler of faulthandler does so whatever Python is busy with.
+    """
+    create = getattr(os, "memfd_create", None)
+    if create is None or THREADS_SIGNAL is None or signal.getsignal(THREADS_SIGNAL) is not signal.SIG_DFL:
+        return
+    file = move_up(create(f"{MEMORY_FILE}{rank}"))
+    faulthandler.register(THREADS_SIGNAL, file=file, all_threads=True)
