@@ -25,7 +25,7 @@ from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural
 
 DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
-FRESH = 0.5  # seconds for which a value counts as new while a run goes on
+_FRESH = 0.5  # seconds for which a value counts as new while a run goes on
 DONE = "done"  # an operation is over, and its result is not known
 INSIDE, LAST, GONE = "▶", "▷", "■"  # where ranks are in the script
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
@@ -158,13 +158,13 @@ def describe_frame(
 ) -> RunFrame:
     """Describe a run as it is `now`, or else at the time of its last event, when nothing is new.
 
-    What came in the last FRESH seconds is new; what came after `since`, if the run is gone through step by step. Of
+    What came in the last half second is new; what came after `since`, if the run is gone through step by step. Of
     several operations that run, a step tells of the one that was called last, and any other frame of the one that most
     ranks have called and others have not. Without `lanes` it has none: they cost time that grows with the run.
     """
     is_step = since is not None
     if since is None:
-        since = math.inf if now is None else now - FRESH
+        since = math.inf if now is None else now - _FRESH
     since = math.inf if state.end else since  # the last frame is of the whole run
     now = state.time if now is None else now
     verdicts = _shown_verdicts(state)

@@ -19,17 +19,17 @@ from ddpquiz.events.timeline import Timeline
 
 # A line of output as it is stored: the start of a very long one.
 
-LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
+_LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
 
 
 def bounded(line: Output) -> Output:
     """Return a line as it is stored: of a very long one its start, and how much was left out."""
-    more = len(line.text) - LONGEST_LINE
+    more = len(line.text) - _LONGEST_LINE
     if more <= 0:
         return line
     end = f" ... and {more:,} more characters"
-    value = line.value if line.value is None else line.value[: LONGEST_LINE - len(line.label or "")] + end
-    return replace(line, text=line.text[:LONGEST_LINE] + end, value=value)
+    value = line.value if line.value is None else line.value[: _LONGEST_LINE - len(line.label or "")] + end
+    return replace(line, text=line.text[:_LONGEST_LINE] + end, value=value)
 
 
 # The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`.
@@ -46,14 +46,14 @@ _PAIR = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 # Of torch's C++ code: only for the log of a rank
-TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
-LONGEST_READ = 500  # characters of a line that are read
+_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
+_LONGEST_READ = 500  # characters of a line that are read
 # Words that are no part of the name of a number: of ranks, and prepositions
 _NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
-def values_in(line: Output) -> dict[str, str]:
+def _values_in(line: Output) -> dict[str, str]:
     """Return the values by their labels; nothing for a line that has none."""
     if line.stream == "stdout" and (progress := read_progress(line.text)):
         return progress
@@ -65,7 +65,7 @@ def read_progress(text: str) -> dict[str, str]:
 
     Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
     """
-    if not _BEGINS.match(text := text[:LONGEST_READ]):
+    if not _BEGINS.match(text := text[:_LONGEST_READ]):
         return {}
     pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
     if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
@@ -77,8 +77,8 @@ def read_progress(text: str) -> dict[str, str]:
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
-LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
-NOTES = 200
+_LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
+_NOTES = 200
 
 
 @dataclass
@@ -201,14 +201,14 @@ class RunState:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
     def _add_note(self, event: events.Note) -> None:
-        if event.text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
+        if event.text not in self.notes and len(self.notes) < _NOTES:  # every rank may have the same note
             self.notes.append(event.text)
 
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        found = values_in(line)
-        if not found and not TORCH_WARNING.match(line.text):
+        found = _values_in(line)
+        if not found and not _TORCH_WARNING.match(line.text):
             self.lines.append(line)
             del self.lines[:-LINES]
         for label, value in found.items():
@@ -216,7 +216,7 @@ class RunState:
             values.append(value)
             del values[:-LINES]
             self.printed_at.setdefault(label, {})[line.rank] = line.time
-        while len(self.rows) > LABELS:
+        while len(self.rows) > _LABELS:
             oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
             del self.rows[oldest], self.printed_at[oldest]
 

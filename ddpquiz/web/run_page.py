@@ -26,22 +26,22 @@ from ddpquiz.terminal.kit.style import plain
 
 
 @dataclass(slots=True)
-class SlotHistory:
+class _SlotHistory:
     """The steps at which the value of a slot changed, and its values from then on."""
 
     steps: list[int] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
 
-class Tracks:
+class _Tracks:
     """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
 
     def __init__(self) -> None:
-        self._slots: dict[str, SlotHistory] = {}
+        self._slots: dict[str, _SlotHistory] = {}
 
     def set(self, slot: str, step: int, value: Any) -> None:
         """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
-        history = self._slots.setdefault(slot, SlotHistory())
+        history = self._slots.setdefault(slot, _SlotHistory())
         if not history.values or history.values[-1] != value:
             history.steps.append(step)
             history.values.append(value)
@@ -56,11 +56,11 @@ class Tracks:
         for slot, history in self._slots.items():
             table = tables.setdefault(slot.partition(".")[0], {})
             places = [table.setdefault(value, len(table)) for value in history.values]
-            slots[slot] = [differences(history.steps), advances(places)]
+            slots[slot] = [_differences(history.steps), _advances(places)]
         return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
 
 
-def advances(places: list[int]) -> list[int]:
+def _advances(places: list[int]) -> list[int]:
     """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
     found, top = [], -1
     for place in places:
@@ -69,18 +69,18 @@ def advances(places: list[int]) -> list[int]:
     return found
 
 
-def differences(numbers: list[int]) -> list[int]:
+def _differences(numbers: list[int]) -> list[int]:
     """Return the first number, then for each further one its difference from the one before."""
     return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]
 
 
 # A run as the data of its page: every frame of it, its operations, its lanes, its logs and its script.
 
-TAIL = 12  # lines without a label that a frame shows; the logs have all of them
-LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
-GAP = "g"  # between the end of a rank and its restart
+_TAIL = 12  # lines without a label that a frame shows; the logs have all of them
+_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
+_GAP = "g"  # between the end of a rank and its restart
 
-Place = tuple[str, int]  # file and line
+_Place = tuple[str, int]  # file and line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def run_data(given: PageInput) -> dict[str, Any]:
 def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
     """Return what each step shows, by slots, and the time of each step."""
     events, stops = given.events, steps(given.events)
-    state, tracks = RunState(only_broken_claims=given.only_broken_claims), Tracks()
+    state, tracks = RunState(only_broken_claims=given.only_broken_claims), _Tracks()
     labels: dict[str, int] = {}
     times, passed = [], 0
     for step, stop in enumerate(stops):
@@ -136,18 +136,18 @@ def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
         frame = describe_frame(state, given.path, since=time_before(events, stops, step), lanes=False)
         tracks.set("next", step, describe_next(events, stops, step))
         _add_frame(frame, step, tracks, labels)
-        tracks.set("lines", step, tuple(logs.number(line) for line in frame.lines[-TAIL:]))
-        times.append(microseconds(state.time))
+        tracks.set("lines", step, tuple(logs.number(line) for line in frame.lines[-_TAIL:]))
+        times.append(_microseconds(state.time))
     logs.labels = list(labels)
     return {
         **tracks.as_json(),
         "labels": list(labels),
-        "times": differences(times),
+        "times": _differences(times),
         "operations": beginnings(events, stops),
     }
 
 
-def _add_frame(frame: RunFrame, step: int, tracks: Tracks, labels: dict[str, int]) -> None:
+def _add_frame(frame: RunFrame, step: int, tracks: _Tracks, labels: dict[str, int]) -> None:
     for column in frame.columns:
         tracks.set(f"doing.{column.rank}", step, column.doing)
         tracks.set(f"input.{column.rank}", step, column.input and shortened(column.input))
@@ -196,9 +196,9 @@ class _Logs:
         lines = [line for _, line in self._lines]
         labelled = [places.get(line.label, -1) if line.label is not None else -1 for line in lines]
         return {
-            "steps": differences([step for step, _ in self._lines]),
+            "steps": _differences([step for step, _ in self._lines]),
             "ranks": [line.rank for line in lines],
-            "times": differences([microseconds(line.time) for line in lines]),
+            "times": _differences([_microseconds(line.time) for line in lines]),
             "errors": [number for number, line in enumerate(lines) if line.stream == "stderr"],
             "labels": labelled,
             "texts": [
@@ -214,7 +214,7 @@ class _Operations:
         self._ranks, self._end, self._given = whole.ranks, whole.time, given
         self._script = (whole.script, (given.script or "").splitlines())
         self._collectives = whole.timeline.collectives
-        self._places: dict[Place, int] = {}
+        self._places: dict[_Place, int] = {}
         self._calls: dict[tuple[int, int], list[tuple[float, int]]] = {}
         for number, collective in enumerate(self._collectives):
             for rank, call in collective.calls.items():
@@ -228,13 +228,13 @@ class _Operations:
 
     def as_json(self) -> dict[str, Any]:
         rows = [self._row(each) for each in self._collectives]
-        starts = [microseconds(min(call.issued for call in each.calls.values())) for each in self._collectives]
-        ends = [microseconds(self._end if each.ended is None else each.ended) for each in self._collectives]
+        starts = [_microseconds(min(call.issued for call in each.calls.values())) for each in self._collectives]
+        ends = [_microseconds(self._end if each.ended is None else each.ended) for each in self._collectives]
         return {
             "names": [name for name, _, _ in rows],
             "more": [more for _, more, _ in rows],
             "places": [place for _, _, place in rows],
-            "starts": differences(starts),
+            "starts": _differences(starts),
             "lasted": [end - start for start, end in zip(starts, ends, strict=True)],
             "lines": [[format_place(*place) if place[1] else "", self._code(*place)] for place in self._places],
             "numbers": [place[1] if place[0] == self._script[0] else 0 for place in self._places],
@@ -245,7 +245,7 @@ class _Operations:
         issued = [event for event in self._given.events if isinstance(event, Issued)]
         return {
             "ranks": [event.rank for event in issued],
-            "operations": differences([self.find(event.rank, event.number, event.time) for event in issued]),
+            "operations": _differences([self.find(event.rank, event.number, event.time) for event in issued]),
         }
 
     def _row(self, collective: Collective) -> tuple[str, str, int]:
@@ -267,33 +267,33 @@ def _lanes(whole: RunState, operations: _Operations) -> dict[str, Any] | None:
     if lanes is None:
         return None
     return {
-        "first": microseconds(lanes.first),
-        "last": microseconds(lanes.last),
+        "first": _microseconds(lanes.first),
+        "last": _microseconds(lanes.last),
         "ranks": [_lane(rank, spans, operations) for rank, spans in lanes.spans.items()],
     }
 
 
 def _lane(rank: int, spans: Sequence[Span], operations: _Operations) -> dict[str, Any]:
     """Return a rank's spans: their kinds, their lengths, and the operations of those that are not computing."""
-    start = at = microseconds(spans[0].start)
+    start = at = _microseconds(spans[0].start)
     kinds, lengths, numbers = [], [], []
     for span in spans:
-        since, until = microseconds(span.start), microseconds(span.end)
+        since, until = _microseconds(span.start), _microseconds(span.end)
         if since > at:
-            kinds.append(GAP)
+            kinds.append(_GAP)
             lengths.append(since - at)
         if until > since:
-            kinds.append(LETTERS[span.kind])
+            kinds.append(_LETTERS[span.kind])
             lengths.append(until - since)
             if span.kind != "compute":
                 numbers.append(operations.find(rank, span.number, span.end) if span.number else -1)
         at = until
     return {
-        "rank": rank, "start": start, "kinds": "".join(kinds), "lengths": lengths, "operations": differences(numbers),
+        "rank": rank, "start": start, "kinds": "".join(kinds), "lengths": lengths, "operations": _differences(numbers),
     }  # fmt: skip
 
 
-def microseconds(seconds: float) -> int:
+def _microseconds(seconds: float) -> int:
     """Return a time as the page holds it."""
     return round(seconds * 1e6)
 
@@ -315,7 +315,7 @@ def run_page(given: PageInput, back: str = "") -> str:
         "POLICY": policy(style, script),
         "STYLE": style,
         "SCRIPT": script,
-        "DATA": embedded(data),
+        "DATA": _embedded(data),
     }
     return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
 
@@ -328,7 +328,7 @@ def policy(style: str, script: str) -> str:
     )
 
 
-def embedded(data: Any) -> str:
+def _embedded(data: Any) -> str:
     """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) > PLAIN:

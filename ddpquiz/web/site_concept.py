@@ -39,7 +39,7 @@ from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, p
 # The labs of a concept as HTML: what to write, the file to begin with, and the hints, folded.
 
 
-def lab_html(lab: Lab) -> Markup:
+def _lab_html(lab: Lab) -> Markup:
     """Return a lab with its task; the check runs in the terminal."""
     title = element("h3", f"{lab.title} ", element("span", f"{lab.minutes} minutes", class_="kind"))
     run = element("p", "Write it in the terminal, where each save is checked on real ranks:")
@@ -88,7 +88,7 @@ def _folded(title: str, *inside: Markup) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofText:
+class _ProofText:
     """A proof: what runs, its code if it is not a demo, and the expected output or ""; `ends` says how it ends."""
 
     what: str
@@ -97,7 +97,7 @@ class ProofText:
     ends: str = ""
 
 
-def proof_text(posed: Posed) -> ProofText | None:
+def proof_text(posed: Posed) -> _ProofText | None:
     """Return the proof of a posed question; None if it has none."""
     question, proof = posed.question, posed.question.proof
     if proof is None:
@@ -105,14 +105,14 @@ def proof_text(posed: Posed) -> ProofText | None:
     ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
     if isinstance(proof, DemoProof):
         words = " ".join((proof.demo, *proof.args))
-        return ProofText(f"The demo {words} prints `{proof.label}` on {ranks}.", expected=_expected(question)[0])
+        return _ProofText(f"The demo {words} prints `{proof.label}` on {ranks}.", expected=_expected(question)[0])
     code = proof.code or question.code
     if has_option_line(code):
         code = with_option(code, _right_code(question))
     values = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
     if question.kind is Kind.SPOT:
         ranks += ", as it is and with the line fixed"
-    return ProofText(f"This code runs on {ranks}.", values + code, *_expected(question))
+    return _ProofText(f"This code runs on {ranks}.", values + code, *_expected(question))
 
 
 def _right_code(question: Question) -> str:
@@ -151,12 +151,12 @@ def _of_shows(shows: Shows) -> tuple[str, str]:
 
 # Cards, questions and prompts as HTML. The answers are in the page, hidden until the learner asks or answers.
 
-GRADES = ("again", "hard", "good", "easy")
+_GRADES = ("again", "hard", "good", "easy")
 
 
-def card_html(card: Card, known: Catalog) -> Markup:
+def _card_html(card: Card, known: Catalog) -> Markup:
     """Return a card, folded; it is graded where it stands."""
-    buttons = (element("button", name, type="button", data_grade=grade) for grade, name in enumerate(GRADES, 1))
+    buttons = (element("button", name, type="button", data_grade=grade) for grade, name in enumerate(_GRADES, 1))
     shown = _link(f"#question-{card.proof}", "a question below")
     proof = element("p", "The proof of ", shown, " shows this.", class_="source") if card.proof else Markup()
     return element(
@@ -166,13 +166,13 @@ def card_html(card: Card, known: Catalog) -> Markup:
         element("p", "How well did you recall it?", class_="quiet"),
         element("div", *buttons, class_="grades", role="group", aria_label="How well did you recall it?"),
         element("p", role="status", class_="state"),
-        source_html(card.source, known),
+        _source_html(card.source, known),
         proof,
         class_="card", id=f"card-{card.id}", data_card=card.key,
     )  # fmt: skip
 
 
-def question_html(posed: Posed, number: int, known: Catalog) -> Markup:
+def _question_html(posed: Posed, number: int, known: Catalog) -> Markup:
     """Return a question with a form to answer it and, hidden, why wrong answers are wrong and the solution."""
     asked = posed.question
     hints = (paragraph(hint, class_="prose hint", hidden=True) for hint in asked.hints)
@@ -227,7 +227,7 @@ def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
     return texts, [asked.options[place].right for place in posed.shown] if asked.options else []
 
 
-def prompt_html(prompt: Prompt) -> Markup:
+def _prompt_html(prompt: Prompt) -> Markup:
     """Return something to explain, with its hint and its model answer folded."""
     points = element("ul", *(element("li", spans(point.say)) for point in prompt.points))
     return element(
@@ -245,7 +245,7 @@ def prompt_html(prompt: Prompt) -> Markup:
     )  # fmt: skip
 
 
-def source_html(key: str, known: Catalog) -> Markup:
+def _source_html(key: str, known: Catalog) -> Markup:
     """Return the source of an item as a line with a link; nothing if it has none."""
     source = known.sources.get(key)
     if source is None:
@@ -313,7 +313,7 @@ def _solution(posed: Posed, known: Catalog) -> Markup:
         parts.append(element("ol", *(element("li", spans(step), class_="prose") for step in asked.steps)))
     if asked.check:
         parts += [element("p", "Check: ", spans(asked.check), class_="prose")]
-    parts.append(source_html(asked.source, known))
+    parts.append(_source_html(asked.source, known))
     if proof := proof_text(posed):
         inside: list[str] = [paragraph(proof.what)]
         inside += [listing(proof.code)] if proof.code else []
@@ -378,9 +378,9 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
         "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
         "remember": ("Remember", _listed(concept.remember)),
         "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
-        "questions": ("Questions", joined(*(question_html(each, n, known) for n, each in enumerate(posed, 1)))),
-        "labs": ("Build it", joined(*map(lab_html, labs))),
-        "explain": ("Explain in your own words", joined(*map(prompt_html, concept.explain))),
+        "questions": ("Questions", joined(*(_question_html(each, n, known) for n, each in enumerate(posed, 1)))),
+        "labs": ("Build it", joined(*map(_lab_html, labs))),
+        "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
     }
     return joined(
         _places(concept, known),
@@ -413,7 +413,7 @@ def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
     for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
         after.setdefault(place, []).append(card)
     return [
-        joined(html, *(card_html(card, known) for card in after.get(place, ())))
+        joined(html, *(_card_html(card, known) for card in after.get(place, ())))
         for place, (_, html) in enumerate(parts)
     ]
 

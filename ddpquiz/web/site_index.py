@@ -19,7 +19,7 @@ _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LINE, _LETTERS = 152, 40, 14, 44, 14, 24
 _MOST = 5  # boxes beside one another: so many fit on a page
 
 
-def map_html(known: Catalog) -> Markup:
+def _map_html(known: Catalog) -> Markup:
     """Return the map as a picture with links; it says the same as the list of concepts with their needs."""
     rows = [row for level in _levels(known.concepts) for row in _split(level)]
     most = max(map(len, rows), default=0)
@@ -112,7 +112,7 @@ def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -
     sections = {
         "search": ("Search", _search()),
         "concepts": ("Concepts", joined(*(_track(track, known) for track in known.tracks))),
-        "map": ("Map", map_html(known)),
+        "map": ("Map", _map_html(known)),
         "labs": ("Labs", labs_list(labs) if labs else Markup()),
         "runs": ("Recorded runs", _runs(recorded, known) if recorded else Markup()),
         "progress": ("Progress", _progress()),

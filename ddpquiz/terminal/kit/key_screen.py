@@ -75,7 +75,7 @@ def help_page(keys: Iterable[Hotkey]) -> RenderableType:
 
 # The loop that reads keys and paints: a screen supplies its body and its keys, and handles each key.
 
-LEAVING = ("ctrl+d", "eof")
+_LEAVING = ("ctrl+d", "eof")
 
 
 class KeyScreen(ABC):
@@ -127,7 +127,7 @@ class KeyScreen(ABC):
     @property
     def leaving(self) -> tuple[str, ...]:
         """The keys that always do the same as `q`."""
-        return LEAVING
+        return _LEAVING
 
     @property
     def reading(self) -> bool:

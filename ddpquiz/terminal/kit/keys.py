@@ -46,7 +46,7 @@ def split(text: str) -> tuple[list[str], str]:
             start, end = at + len(PASTE_BEGINS), text.find(PASTE_ENDS, at)
             if end < 0:
                 break
-            keys.append(key_of_paste(text[start:end]))
+            keys.append(_key_of_paste(text[start:end]))
             at = end + len(PASTE_ENDS)
         elif found := _SEQUENCE.match(text, at):
             keys += _of_sequence(found[0])
@@ -72,7 +72,7 @@ def typed(key: str) -> str:
     return " " if key == "space" else key if len(key) == 1 else ""
 
 
-def key_of_paste(text: str) -> str:
+def _key_of_paste(text: str) -> str:
     """Return the key that stands for a pasted text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
     return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
@@ -206,7 +206,7 @@ class Keys:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
             if self._rest.startswith(PASTE_BEGINS):
-                self._typed.append(key_of_paste(self._rest))
+                self._typed.append(_key_of_paste(self._rest))
             else:  # nothing followed: it was the key escape
                 self._typed += ["escape", *split(self._rest[1:])[0]]
             self._rest = ""

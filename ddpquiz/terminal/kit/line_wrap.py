@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.containers import Lines
 from rich.text import Text
 
-INLINE = re.compile(r"`([^`\n]+)`")
+_INLINE = re.compile(r"`([^`\n]+)`")
 _NO_BREAK = "\ue000"  # replaces a blank at which prose must not break
 _AROUND = 6  # room for quotes, brackets and a full stop next to code
 
@@ -25,7 +25,7 @@ class Prose(Text):
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines; code stays on one line where it fits on one."""
         coloured = console.color_system is not None and not console.no_color
-        found = INLINE.finditer(self.plain)
+        found = _INLINE.finditer(self.plain)
         pieces = self.divide([at for one in found for at in (one.start(), one.start(1), one.end(1), one.end())])
         shown = self.blank_copy()
         for number, piece in enumerate(pieces):

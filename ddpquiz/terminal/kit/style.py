@@ -50,7 +50,7 @@ _ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-class PlainConsole(Console):
+class _PlainConsole(Console):
     """A console that removes control characters from all text, wherever it comes from."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -64,7 +64,7 @@ class PlainConsole(Console):
 
 def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
     """Return a console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
-    return PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
+    return _PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
 
 
 def complaints() -> Console:

@@ -24,7 +24,7 @@ from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
 
 # The page of an item: its question, its answer, why, its source, and the code of its proof.
 
-MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
+_MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
 
 def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
@@ -59,7 +59,7 @@ def asks(item: Item) -> str:
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
     """Draw the name of an item, its type, and the learner's marks."""
-    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
+    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(_MARKS[mark], style="warn") for mark in marks)]
     return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
 
 
@@ -164,7 +164,9 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
     ]
     items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
     found = Counter(mark for item in items for mark in marks.get(item.key, ()))
-    marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
+    marked_items = [
+        Text(f"You marked: {' · '.join(f'{found[kind]} {_MARKS[kind]}' for kind in _MARKS if found[kind])}")
+    ]
     names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
     commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
@@ -226,7 +228,7 @@ def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
         return Group(Text("None."))
     parts: list[RenderableType] = []
     for kind, item, day, note, ask in marks:
-        parts += [Text.assemble((plain(item), "code"), "  ", (f"{MARKS[kind]} · {day}", "quiet"))]
+        parts += [Text.assemble((plain(item), "code"), "  ", (f"{_MARKS[kind]} · {day}", "quiet"))]
         parts += [indented(one_line(text)) for text in (ask, note) if text]
     if any(kind == "suspend" for kind, *_ in marks):
         parts += [Text(), Text("ddpquiz progress restore ITEM", style="code")]

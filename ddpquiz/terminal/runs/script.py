@@ -18,10 +18,10 @@ from ddpquiz.terminal.kit.grid import StyledText, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
 
-MARGIN = 8  # columns for the marks, at least
-NUMBER = 5  # columns for line numbers
+_MARGIN = 8  # columns for the marks, at least
+_NUMBER = 5  # columns for line numbers
 _COLUMNS = re.compile(r"^\s|\S {2}")  # matches lines that are set in columns
-HANGS = 4  # columns by which a folded line is indented further than its start
+_HANGS = 4  # columns by which a folded line is indented further than its start
 _LINE = re.compile(r"(?:Try)? +(\S.*?) {2,}(\S.*)")  # of the docstring's paragraph that starts with `Try`
 _RANKS = re.compile(r"on (\d+) ranks?(?:, then (\d+))?")  # other numbers of ranks instead of arguments
 
@@ -33,10 +33,10 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script, marks = shown.began.script if shown.began else "", shown.marks
-    margin = max([MARGIN, *map(len, marks.values())])
+    margin = max([_MARGIN, *map(len, marks.values())])
     above: list[list[StyledText]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
     found = script_text(script)
-    lines = _drawn(found[1], width - margin - NUMBER) if found else []
+    lines = _drawn(found[1], width - margin - _NUMBER) if found else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
     drawn, look_at = above, 0
@@ -44,7 +44,7 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
         look_at = len(drawn) if number == shown.current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[StyledText] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        below: list[StyledText] = [(" " * (margin + NUMBER), "")]
+        below: list[StyledText] = [(" " * (margin + _NUMBER), "")]
         drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
     return TextLines(drawn), 0 if shown.ended_well else look_at
 
@@ -69,7 +69,7 @@ def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
     return [
         [[(piece.text, piece.style or "") for piece in part.render(console())] for part in parts]
         for parts in (
-            _folded(line, width, 0 if at in explanation and _is_prose(line) else HANGS) if line is not None else []
+            _folded(line, width, 0 if at in explanation and _is_prose(line) else _HANGS) if line is not None else []
             for at, line in enumerate(lines)
         )
     ]

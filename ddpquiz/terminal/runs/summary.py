@@ -31,7 +31,7 @@ from ddpquiz.terminal.runs.gantt import GLYPHS
 
 # The account of a run as a page: time, bytes, and advice.
 
-BAR = 12  # columns of the bar of a rank's time
+_BAR = 12  # columns of the bar of a rank's time
 
 
 def summary(account: RunSummary) -> RenderableType:
@@ -67,7 +67,7 @@ def _bar(seconds: dict[str, float]) -> Text:
     whole, bar, drawn, passed = sum(seconds.values()), Text(), 0, 0.0
     for kind, part in seconds.items():
         passed += part
-        columns = round(BAR * passed / whole) - drawn if whole else 0
+        columns = round(_BAR * passed / whole) - drawn if whole else 0
         glyph, style = GLYPHS[kind]
         bar.append(glyph * columns, style=style)
         drawn += columns
@@ -91,8 +91,8 @@ def _memory(account: RunSummary) -> Table:
 
 # Two runs side by side as a page: what got slower or faster, what is new or gone, and where the time went.
 
-LINES = 10  # of each part
-KINDS = ("compute", "communication", "waiting")
+_LINES = 10  # of each part
+_KINDS = ("compute", "communication", "waiting")
 SAME = (
     "The runs do not differ: they make the same calls with the same bytes, and their times differ by no more than "
     "those of two runs of one script."
@@ -131,7 +131,7 @@ def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
 
 def _time_changes(found: Comparison) -> Table:
     table = new_table(("", "A", "B", "B - A", "of A's time"))
-    for kind in KINDS:
+    for kind in _KINDS:
         table.add_row(kind, *_durations(found, found.a.average(kind), found.b.average(kind)))
     table.add_row("all", *_durations(found, found.a.lifetime, found.b.lifetime))
     return table
@@ -148,7 +148,7 @@ def _percent(share: float) -> str:
 
 def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "A", "B", "B - A", "of A's time"), left=(0, 1))
-    for each in changes[:LINES]:
+    for each in changes[:_LINES]:
         first, second = (amounts.seconds if amounts else 0.0 for amounts in (each.a, each.b))
         table.add_row(*_names(each), *_durations(found, first, second))
     return _limited(table, changes)
@@ -156,7 +156,7 @@ def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableTyp
 
 def _amounts(changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "calls", "bytes", "time", "of it waiting"), left=(0, 1))
-    for each in changes[:LINES]:
+    for each in changes[:_LINES]:
         cost = each.a or each.b
         if cost:
             table.add_row(*_names(each), *_count(cost), _seconds(cost.seconds), _seconds(cost.waiting))
@@ -165,7 +165,7 @@ def _amounts(changes: list[CostChange]) -> list[RenderableType]:
 
 def _counts(changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "calls A", "calls B", "bytes A", "bytes B"), left=(0, 1))
-    for each in changes[:LINES]:
+    for each in changes[:_LINES]:
         if each.a and each.b:
             (calls, size), (calls_b, size_b) = _count(each.a), _count(each.b)
             table.add_row(*_names(each), calls, calls_b, size, size_b)
@@ -214,5 +214,5 @@ def _signed(change: float) -> str:
 
 
 def _limited(table: Table, changes: list[CostChange]) -> list[RenderableType]:
-    more = len(changes) - LINES
+    more = len(changes) - _LINES
     return [table, Text(f"and {more:,} more", style="quiet")] if more > 0 else [table]
