@@ -1,4 +1,7 @@
-"""A line of output as it is stored: the start of a very long one."""
+"""What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
+
+Of a run of any length it keeps the last lines, numbers and labels. `_values_in` decides which of them a line holds.
+"""
 
 from __future__ import annotations
 
@@ -16,64 +19,6 @@ from ddpquiz.events.collective import GroupCalls
 from ddpquiz.events.event import FORM, JOIN, Output
 from ddpquiz.events.formatting import source_line
 from ddpquiz.events.timeline import Timeline
-
-# A line of output as it is stored: the start of a very long one.
-
-_LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
-
-
-def bounded(line: Output) -> Output:
-    """Return a line as it is stored: of a very long one its start, and how much was left out."""
-    more = len(line.text) - _LONGEST_LINE
-    if more <= 0:
-        return line
-    end = f" ... and {more:,} more characters"
-    value = line.value if line.value is None else line.value[: _LONGEST_LINE - len(line.label or "")] + end
-    return replace(line, text=line.text[:_LONGEST_LINE] + end, value=value)
-
-
-# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`.
-
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
-# A counter stands near the beginning, or the whole line is a dictionary
-_BEGINS = re.compile(
-    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
-)
-_PAIR = re.compile(
-    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
-    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
-    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-# Of torch's C++ code: only for the log of a rank
-_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
-_LONGEST_READ = 500  # characters of a line that are read
-# Words that are no part of the name of a number: of ranks, and prepositions
-_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
-_WORD = re.compile(r"[A-Za-z]{2,}")
-
-
-def _values_in(line: Output) -> dict[str, str]:
-    """Return the values by their labels; nothing for a line that has none."""
-    if line.stream == "stdout" and (progress := read_progress(line.text)):
-        return progress
-    return {} if line.label is None else {line.label: line.value or ""}
-
-
-def read_progress(text: str) -> dict[str, str]:
-    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
-
-    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
-    """
-    if not _BEGINS.match(text := text[:_LONGEST_READ]):
-        return {}
-    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
-    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
-        return {}
-    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
-
-
-# What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
@@ -304,3 +249,59 @@ class RunState:
             return "stopped" if self.exited[rank].stopped else "failed" if self.exited[rank].status else "done"
         op = self.blocked_in(rank) or "computing"
         return "joining" if op == JOIN else op  # short enough for a column
+
+
+# A line of output as it is stored: the start of a very long one
+
+_LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
+
+
+def bounded(line: Output) -> Output:
+    """Return a line as it is stored: of a very long one its start, and how much was left out."""
+    more = len(line.text) - _LONGEST_LINE
+    if more <= 0:
+        return line
+    end = f" ... and {more:,} more characters"
+    value = line.value if line.value is None else line.value[: _LONGEST_LINE - len(line.label or "")] + end
+    return replace(line, text=line.text[:_LONGEST_LINE] + end, value=value)
+
+
+# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`
+
+_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
+# A counter stands near the beginning, or the whole line is a dictionary
+_BEGINS = re.compile(
+    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
+)
+_PAIR = re.compile(
+    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
+    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
+    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# Of torch's C++ code: only for the log of a rank
+_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
+_LONGEST_READ = 500  # characters of a line that are read
+# Words that are no part of the name of a number: of ranks, and prepositions
+_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def _values_in(line: Output) -> dict[str, str]:
+    """Return the values by their labels; nothing for a line that has none."""
+    if line.stream == "stdout" and (progress := read_progress(line.text)):
+        return progress
+    return {} if line.label is None else {line.label: line.value or ""}
+
+
+def read_progress(text: str) -> dict[str, str]:
+    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
+
+    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
+    """
+    if not _BEGINS.match(text := text[:_LONGEST_READ]):
+        return {}
+    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
+    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
+        return {}
+    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}

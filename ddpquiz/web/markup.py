@@ -12,8 +12,6 @@ from markdown_it.utils import EnvType, OptionsDict
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.style import plain
 
-# HTML as it is built: text is escaped unless it is already markup, so that no text of content becomes an element.
-
 _EMPTY = ("input", "br")  # elements without an end tag
 
 
@@ -45,7 +43,7 @@ def joined(*parts: str) -> Markup:
     return Markup("".join(part if isinstance(part, Markup) else escape(plain(part), quote=False) for part in parts))
 
 
-# The texts of content as HTML: paragraphs with `code` and **strong** words, code, and the Markdown of lessons.
+# The texts of content: paragraphs with `code` and **strong** words, code, and the Markdown of lessons
 
 _TAGS = {"code": "code", "bold": "strong", "italic": "em"}
 _DEEPER = 2  # levels that a heading of a lesson lies below those of the page

@@ -1,4 +1,9 @@
-"""What changes from step to step, stored so that a page can show any step at once and stays small."""
+"""A run as one page: it needs no network, runs only its own script, and no text of a run can become markup.
+
+The page holds every frame of the run, its operations, its lanes, its logs and its script as data.
+"""
+
+from __future__ import annotations
 
 import base64
 import hashlib
@@ -22,65 +27,9 @@ from ddpquiz.events.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.timeline import Span, Timeline
 from ddpquiz.terminal.kit.style import plain
 
-# What changes from step to step, stored so that a page can show any step at once and stays small.
-
-
-@dataclass(slots=True)
-class _SlotHistory:
-    """The steps at which the value of a slot changed, and its values from then on."""
-
-    steps: list[int] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-
-
-class _Tracks:
-    """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, _SlotHistory] = {}
-
-    def set(self, slot: str, step: int, value: Any) -> None:
-        """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
-        history = self._slots.setdefault(slot, _SlotHistory())
-        if not history.values or history.values[-1] != value:
-            history.steps.append(step)
-            history.values.append(value)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the tables, and for each slot its steps and the places of its values, as numbers that compress well.
-
-        One slot after the other adds its values to its table, so that most places are one after the place before.
-        """
-        tables: dict[str, dict[Any, int]] = {}
-        slots = {}
-        for slot, history in self._slots.items():
-            table = tables.setdefault(slot.partition(".")[0], {})
-            places = [table.setdefault(value, len(table)) for value in history.values]
-            slots[slot] = [_differences(history.steps), _advances(places)]
-        return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
-
-
-def _advances(places: list[int]) -> list[int]:
-    """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
-    found, top = [], -1
-    for place in places:
-        found.append(place - top if place > top else -1 - place)
-        top = max(top, place)
-    return found
-
-
-def _differences(numbers: list[int]) -> list[int]:
-    """Return the first number, then for each further one its difference from the one before."""
-    return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]
-
-
-# A run as the data of its page: every frame of it, its operations, its lanes, its logs and its script.
-
-_TAIL = 12  # lines without a label that a frame shows; the logs have all of them
-_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
-_GAP = "g"  # between the end of a rank and its restart
-
-_Place = tuple[str, int]  # file and line
+PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
+_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +45,72 @@ class PageInput:
     only_broken_claims: bool = False
     is_cut: bool = False  # the events before these are no longer known
     path: Callable[[str], str] = str
+
+
+def run_page(given: PageInput, back: str = "") -> str:
+    """Return the page of a run; `back` is the address of the page that lists it."""
+    data = _plain(run_data(given))
+    style, script = asset("colors.css") + asset("run.css"), asset("run.js")
+    values = {
+        "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
+        "BACK": f'<p><a href="{escape(back)}">All recorded runs</a></p>' if back else "",
+        "POLICY": policy(style, script),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": _embedded(data),
+    }
+    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
+
+
+def policy(style: str, script: str) -> str:
+    """Return a Content-Security-Policy that allows this style and this script, and no request."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _embedded(data: Any) -> str:
+    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > PLAIN:
+        packed = zlib.compress(text.encode("utf-8", "replace"), 9)
+        text = json.dumps(base64.b85encode(packed).decode().translate(_SAFE_LETTERS))
+    return safe_json(text)
+
+
+def safe_json(text: str) -> str:
+    """Return JSON without the characters that could end a script element."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def asset(name: str) -> str:
+    """Return the text of a file beside this one."""
+    return files("ddpquiz.web").joinpath(name).read_text("utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """Return data whose texts hold no control characters and no marks that reverse the direction of writing."""
+    if isinstance(value, str):
+        return value if value.isascii() and value.isprintable() else plain(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    return value
+
+
+# The data of a page: every frame of a run, its operations, its lanes, its logs and its script
+
+_TAIL = 12  # lines without a label that a frame shows; the logs have all of them
+_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
+_GAP = "g"  # between the end of a rank and its restart
+
+_Place = tuple[str, int]  # file and line
 
 
 def run_data(given: PageInput) -> dict[str, Any]:
@@ -122,7 +137,7 @@ def run_data(given: PageInput) -> dict[str, Any]:
     }
 
 
-def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
+def _frames(given: PageInput, logs: _Logs) -> dict[str, Any]:
     """Return what each step shows, by slots, and the time of each step."""
     events, stops = given.events, steps(given.events)
     state, tracks = RunState(only_broken_claims=given.only_broken_claims), _Tracks()
@@ -298,65 +313,53 @@ def _microseconds(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-# A run as one page: it needs no network, runs only its own script, and no text of a run can become markup.
-
-PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
-_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
-_UNSAFE = re.compile("[<>&\u2028\u2029]")
+# What changes from step to step, stored so that a page can show any step at once and stays small
 
 
-def run_page(given: PageInput, back: str = "") -> str:
-    """Return the page of a run; `back` is the address of the page that lists it."""
-    data = _plain(run_data(given))
-    style, script = asset("colors.css") + asset("run.css"), asset("run.js")
-    values = {
-        "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
-        "BACK": f'<p><a href="{escape(back)}">All recorded runs</a></p>' if back else "",
-        "POLICY": policy(style, script),
-        "STYLE": style,
-        "SCRIPT": script,
-        "DATA": _embedded(data),
-    }
-    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
+@dataclass(slots=True)
+class _SlotHistory:
+    """The steps at which the value of a slot changed, and its values from then on."""
+
+    steps: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
 
 
-def policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that allows this style and this script, and no request."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+class _Tracks:
+    """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, _SlotHistory] = {}
+
+    def set(self, slot: str, step: int, value: Any) -> None:
+        """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
+        history = self._slots.setdefault(slot, _SlotHistory())
+        if not history.values or history.values[-1] != value:
+            history.steps.append(step)
+            history.values.append(value)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the tables, and for each slot its steps and the places of its values, as numbers that compress well.
+
+        One slot after the other adds its values to its table, so that most places are one after the place before.
+        """
+        tables: dict[str, dict[Any, int]] = {}
+        slots = {}
+        for slot, history in self._slots.items():
+            table = tables.setdefault(slot.partition(".")[0], {})
+            places = [table.setdefault(value, len(table)) for value in history.values]
+            slots[slot] = [_differences(history.steps), _advances(places)]
+        return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
 
 
-def _embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if len(text) > PLAIN:
-        packed = zlib.compress(text.encode("utf-8", "replace"), 9)
-        text = json.dumps(base64.b85encode(packed).decode().translate(_SAFE_LETTERS))
-    return safe_json(text)
+def _advances(places: list[int]) -> list[int]:
+    """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
+    found, top = [], -1
+    for place in places:
+        found.append(place - top if place > top else -1 - place)
+        top = max(top, place)
+    return found
 
 
-def safe_json(text: str) -> str:
-    """Return JSON without the characters that could end a script element."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def asset(name: str) -> str:
-    """Return the text of a file beside this one."""
-    return files("ddpquiz.web").joinpath(name).read_text("utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """Return data whose texts hold no control characters and no marks that reverse the direction of writing."""
-    if isinstance(value, str):
-        return value if value.isascii() and value.isprintable() else plain(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {_plain(name): _plain(each) for name, each in value.items()}
-    return value
+def _differences(numbers: list[int]) -> list[int]:
+    """Return the first number, then for each further one its difference from the one before."""
+    return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]

@@ -24,8 +24,6 @@ from ddpquiz.web.run_page import asset, policy, safe_json
 from ddpquiz.web.site_concept import concept_data, concept_html
 from ddpquiz.web.site_index import index_html, search_index
 
-# The curriculum as a static site: all its pages as texts, whose links are checked before any page is written.
-
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
 
 
@@ -114,7 +112,7 @@ def _leads_somewhere(link: str, path: str, read: Mapping[str, PageLinks], others
     return target in read and (not parts.fragment or unquote(parts.fragment) in read[target].ids)
 
 
-# The folder of a site: written only where nothing else lies, and only files of an earlier site are replaced.
+# The folder of a site: written only where nothing else lies, and only files of an earlier site are replaced
 
 MARKER = ".ddpquiz-site"  # lists the files of the site, one per line
 _HEAD = "ddpquiz site"

@@ -1,4 +1,8 @@
-"""The labs of a concept as HTML: what to write, the file to begin with, and the hints, folded."""
+"""The page of a concept as HTML: lesson with its cards, commands, mistakes, demos, questions, labs, and its neighbours.
+
+The answers are in the page, hidden until the learner asks or answers. `concept_data` is what the page's script needs
+to judge them.
+"""
 
 import math
 import re
@@ -33,123 +37,130 @@ from ddpquiz.learning.judge import HOW, chance, expected
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.lesson import demo_command
-from ddpquiz.terminal.pages.listing import sample, source_line
+from ddpquiz.terminal.pages.listing import ranks_of, sample, source_line
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
-# The labs of a concept as HTML: what to write, the file to begin with, and the hints, folded.
+_WORD = re.compile(r"\w{4,}")
 
 
-def _lab_html(lab: Lab) -> Markup:
-    """Return a lab with its task; the check runs in the terminal."""
-    title = element("h3", f"{lab.title} ", element("span", f"{lab.minutes} minutes", class_="kind"))
-    run = element("p", "Write it in the terminal, where each save is checked on real ranks:")
-    return element(
-        "section",
-        title,
-        *_markdown(lab.task),
-        run,
-        listing(f"$ ddpquiz lab {lab.id}"),
-        _folded(f"{lab.file_name}, the file to begin with", listing(lab.solution.starter)),
-        *(_folded(f"Hint {number}", *_markdown(hint)) for number, hint in enumerate(lab.hints, 1)),
-        id=f"lab-{lab.id}",
+def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
+    """Return the body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
+    posed = [sample(question) for question in concept.questions]
+    sections = {
+        "why": ("Why", joined(*(html for _, html in lesson_parts(concept.why)))),
+        "lesson": ("Lesson", joined(*_lesson_with_cards(concept, known))),
+        "commands": ("Commands", joined(*map(_command, concept.commands))),
+        "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
+        "remember": ("Remember", _listed(concept.remember)),
+        "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
+        "questions": ("Questions", joined(*(_question_html(each, n, known) for n, each in enumerate(posed, 1)))),
+        "labs": ("Build it", joined(*map(_lab_html, labs))),
+        "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
+    }
+    return joined(
+        _places(concept, known),
+        element("h1", concept.title),
+        paragraph(concept.idea, class_="prose idea"),
+        sections_with_links(sections),
+        _next(concept, known),
     )
 
 
-def labs_list(labs: Sequence[Lab]) -> Markup:
-    """Return the list of the first page that leads to each lab."""
-    rows = (
-        element(
-            "li",
-            element("a", lab.title, href=lab_address(lab)),
-            element("span", f"\N{NO-BREAK SPACE}{lab.minutes}\N{NO-BREAK SPACE}min", class_="kind"),
+def concept_data(concept: Concept) -> dict[str, Any]:
+    """Return the data of a page: its questions by their key."""
+    return {question.key: question_data(sample(question), concept.cards) for question in concept.questions}
+
+
+def _places(concept: Concept, known: Catalog) -> Markup:
+    track = next((each.title for each in known.tracks if each.id == concept.track), concept.track)
+    links = (
+        element("a", "All concepts", href="../index.html"),
+        element("a", "Search", href="../index.html#search"),
+        element("a", "Progress", href="../index.html#progress"),
+    )
+    return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
+
+
+def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
+    """Return the lesson; each card follows the part with which it shares most words."""
+    parts = lesson_parts(concept.lesson)
+    after: dict[int, list[Card]] = {}
+    for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
+        after.setdefault(place, []).append(card)
+    return [
+        joined(html, *(_card_html(card, known) for card in after.get(place, ())))
+        for place, (_, html) in enumerate(parts)
+    ]
+
+
+def card_places(texts: Sequence[str], cards: Sequence[Card]) -> list[int]:
+    """Return for each card the place of the text that shares most words with it; rare words count more."""
+    words = [_meanings(text) for text in texts]
+    counts = Counter(word for each in words for word in each)
+
+    def weight(wanted: set[str], place: int) -> float:
+        return sum(math.log((len(words) + 1) / counts[word]) for word in wanted & words[place])
+
+    found = []
+    for card in cards:
+        wanted = _meanings(f"{card.front} {card.back}")
+        weights = [weight(wanted, place) for place in range(len(words))]
+        best = max(weights)
+        found.append(weights.index(best) if best else len(words) - 1)
+    return found
+
+
+def _meanings(text: str) -> set[str]:
+    return {meaning(word) for word in _WORD.findall(text.lower())}
+
+
+def _listed(texts: Sequence[str]) -> Markup:
+    return element("ul", *(element("li", spans(text), class_="prose") for text in texts)) if texts else Markup()
+
+
+def _command(command: Command) -> Markup:
+    flags = joined(
+        *(
+            joined(element("dt", element("code", flag)), element("dd", spans(does)))
+            for flag, does in command.flags.items()
         )
-        for lab in labs
     )
-    count = element(
-        "p", f"{plural(len(labs), 'program')} to write or to repair, checked on real ranks in the terminal."
+    return joined(
+        listing(f"$ {command.run}"),
+        paragraph(command.does),
+        element("dl", flags) if flags else Markup(),
+        listing(command.prints, output=True) if command.prints else Markup(),
     )
-    return joined(count, element("ul", *rows, class_="columns"))
 
 
-def lab_address(lab: Lab) -> str:
-    """Return where the first page finds a lab."""
-    return f"concepts/{lab.concept}.html#lab-{lab.id}"
+def _mistake(mistake: Mistake) -> Markup:
+    rows = (("wrong", mistake.do), ("then", mistake.happens), ("instead", mistake.instead))
+    return element(
+        "dl",
+        *(joined(element("dt", name, class_=name), element("dd", spans(text), class_="prose")) for name, text in rows),
+        class_="mistake",
+    )
 
 
-def _markdown(text: str) -> list[Markup]:
-    return [html for _, html in lesson_parts(text)]
+def _demo(link: DemoLink, recorded: Collection[str]) -> Markup:
+    parts: list[str] = [listing(demo_command(link)), paragraph(f"Look at {link.look}")]
+    if link.run in recorded:
+        run = element("a", f"a recorded run of {link.run}", href=f"../{run_address(link.run)}")
+        parts.append(element("p", "Play ", run, " in the browser."))
+    return joined(*parts)
 
 
-def _folded(title: str, *inside: Markup) -> Markup:
-    return element("details", element("summary", title), joined(*inside), class_="fold")
+def _next(concept: Concept, known: Catalog) -> Markup:
+    rows = [
+        *(("Read before", known.concept(need)) for need in concept.needs),
+        *(("Builds on this", other) for other in known.concepts if concept.id in other.needs),
+    ]
+    links = (element("li", f"{word}: ", element("a", other.title, href=f"{other.id}.html")) for word, other in rows)
+    title = element("h2", "Before and after", id="next-title")
+    return element("nav", title, element("ul", *links), aria_labelledby="next-title") if rows else Markup()
 
 
-# The proof of an answer as text: the code that ranks run with the right answer in it, and what they must print.
-
-
-@dataclass(frozen=True, slots=True)
-class _ProofText:
-    """A proof: what runs, its code if it is not a demo, and the expected output or ""; `ends` says how it ends."""
-
-    what: str
-    code: str = ""
-    expected: str = ""
-    ends: str = ""
-
-
-def proof_text(posed: Posed) -> _ProofText | None:
-    """Return the proof of a posed question; None if it has none."""
-    question, proof = posed.question, posed.question.proof
-    if proof is None:
-        return None
-    ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
-    if isinstance(proof, DemoProof):
-        words = " ".join((proof.demo, *proof.args))
-        return _ProofText(f"The demo {words} prints `{proof.label}` on {ranks}.", expected=_expected(question)[0])
-    code = proof.code or question.code
-    if has_option_line(code):
-        code = with_option(code, _right_code(question))
-    values = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
-    if question.kind is Kind.SPOT:
-        ranks += ", as it is and with the line fixed"
-    return _ProofText(f"This code runs on {ranks}.", values + code, *_expected(question))
-
-
-def _right_code(question: Question) -> str:
-    if question.kind is Kind.SPOT:
-        return question.code
-    if question.kind is Kind.ORDER:
-        return "\n".join(line.text for line in question.lines)
-    return next(option.text.strip().strip("`") for option in question.options if option.right)
-
-
-def _expected(question: Question) -> tuple[str, str]:
-    """Return what ranks must print, and a sentence for ranks that do not end well."""
-    if isinstance(question.proof, CodeProof) and question.proof.shows:
-        return _of_shows(question.proof.shows)
-    match question.kind:
-        case Kind.NUMBER:
-            return question.answer, ""
-        case Kind.OUTPUT:
-            return (question.answer if question.rank is None else f"rank {question.rank}: {question.answer}"), ""
-        case Kind.ORDER:
-            return "\n".join(line.shows for line in question.lines if line.shows), ""
-        case _:
-            every = [_of_shows(option.shows) for option in question.options if option.right and option.shows]
-            return "\n".join(text for text, _ in every if text), " ".join(ends for _, ends in every if ends)
-
-
-def _of_shows(shows: Shows) -> tuple[str, str]:
-    if shows.hangs:
-        return "", "The ranks wait forever."
-    if shows.raises is not None:
-        return shows.raises, ""
-    if shows.by_rank is not None:
-        return "\n".join(f"rank {rank}: {text}" for rank, text in shows.by_rank.items()), ""
-    return shows.everywhere or "", ""
-
-
-# Cards, questions and prompts as HTML. The answers are in the page, hidden until the learner asks or answers.
+# Cards, questions and prompts
 
 _GRADES = ("again", "hard", "good", "easy")
 
@@ -338,7 +349,120 @@ def _right(posed: Posed) -> Markup:
     return listing(expected(posed))
 
 
-# Links within the site: the sections of a page, and the pages of recorded runs.
+# The proof of an answer: the code that ranks run with the right answer in it, and what they must print
+
+
+@dataclass(frozen=True, slots=True)
+class _ProofText:
+    """A proof: what runs, its code if it is not a demo, and the expected output or ""; `ends` says how it ends."""
+
+    what: str
+    code: str = ""
+    expected: str = ""
+    ends: str = ""
+
+
+def proof_text(posed: Posed) -> _ProofText | None:
+    """Return the proof of a posed question; None if it has none."""
+    question, proof = posed.question, posed.question.proof
+    if proof is None:
+        return None
+    ranks = ranks_of(proof)
+    if isinstance(proof, DemoProof):
+        words = " ".join((proof.demo, *proof.args))
+        return _ProofText(f"The demo {words} prints `{proof.label}` on {ranks}.", expected=_expected(question)[0])
+    code = proof.code or question.code
+    if has_option_line(code):
+        code = with_option(code, _right_code(question))
+    values = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
+    if question.kind is Kind.SPOT:
+        ranks += ", as it is and with the line fixed"
+    return _ProofText(f"This code runs on {ranks}.", values + code, *_expected(question))
+
+
+def _right_code(question: Question) -> str:
+    if question.kind is Kind.SPOT:
+        return question.code
+    if question.kind is Kind.ORDER:
+        return "\n".join(line.text for line in question.lines)
+    return next(option.text.strip().strip("`") for option in question.options if option.right)
+
+
+def _expected(question: Question) -> tuple[str, str]:
+    """Return what ranks must print, and a sentence for ranks that do not end well."""
+    if isinstance(question.proof, CodeProof) and question.proof.shows:
+        return _of_shows(question.proof.shows)
+    match question.kind:
+        case Kind.NUMBER:
+            return question.answer, ""
+        case Kind.OUTPUT:
+            return (question.answer if question.rank is None else f"rank {question.rank}: {question.answer}"), ""
+        case Kind.ORDER:
+            return "\n".join(line.shows for line in question.lines if line.shows), ""
+        case _:
+            every = [_of_shows(option.shows) for option in question.options if option.right and option.shows]
+            return "\n".join(text for text, _ in every if text), " ".join(ends for _, ends in every if ends)
+
+
+def _of_shows(shows: Shows) -> tuple[str, str]:
+    if shows.hangs:
+        return "", "The ranks wait forever."
+    if shows.raises is not None:
+        return shows.raises, ""
+    if shows.by_rank is not None:
+        return "\n".join(f"rank {rank}: {text}" for rank, text in shows.by_rank.items()), ""
+    return shows.everywhere or "", ""
+
+
+# Labs
+
+
+def _lab_html(lab: Lab) -> Markup:
+    """Return a lab with its task; the check runs in the terminal."""
+    title = element("h3", f"{lab.title} ", element("span", f"{lab.minutes} minutes", class_="kind"))
+    run = element("p", "Write it in the terminal, where each save is checked on real ranks:")
+    return element(
+        "section",
+        title,
+        *_markdown(lab.task),
+        run,
+        listing(f"$ ddpquiz lab {lab.id}"),
+        _folded(f"{lab.file_name}, the file to begin with", listing(lab.solution.starter)),
+        *(_folded(f"Hint {number}", *_markdown(hint)) for number, hint in enumerate(lab.hints, 1)),
+        id=f"lab-{lab.id}",
+    )
+
+
+def labs_list(labs: Sequence[Lab]) -> Markup:
+    """Return the list of the first page that leads to each lab."""
+    rows = (
+        element(
+            "li",
+            element("a", lab.title, href=lab_address(lab)),
+            element("span", f"\N{NO-BREAK SPACE}{lab.minutes}\N{NO-BREAK SPACE}min", class_="kind"),
+        )
+        for lab in labs
+    )
+    count = element(
+        "p", f"{plural(len(labs), 'program')} to write or to repair, checked on real ranks in the terminal."
+    )
+    return joined(count, element("ul", *rows, class_="columns"))
+
+
+def lab_address(lab: Lab) -> str:
+    """Return where the first page finds a lab."""
+    return f"concepts/{lab.concept}.html#lab-{lab.id}"
+
+
+def _markdown(text: str) -> list[Markup]:
+    return [html for _, html in lesson_parts(text)]
+
+
+def _folded(title: str, *inside: Markup) -> Markup:
+    return element("details", element("summary", title), joined(*inside), class_="fold")
+
+
+# Links within the site
 
 
 def sections_with_links(sections: Mapping[str, tuple[str, Markup]]) -> Markup:
@@ -361,125 +485,3 @@ def _anchor(name: str, title: str) -> Markup:
 def run_address(name: str) -> str:
     """Return where the first page finds the recorded run of a demo, at its first operation."""
     return f"runs/{name}.html#op=1"
-
-
-# The page of a concept: lesson with its cards, commands, mistakes, demos, questions, and its neighbours.
-
-_WORD = re.compile(r"\w{4,}")
-
-
-def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
-    """Return the body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
-    posed = [sample(question) for question in concept.questions]
-    sections = {
-        "why": ("Why", joined(*(html for _, html in lesson_parts(concept.why)))),
-        "lesson": ("Lesson", joined(*_lesson_with_cards(concept, known))),
-        "commands": ("Commands", joined(*map(_command, concept.commands))),
-        "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
-        "remember": ("Remember", _listed(concept.remember)),
-        "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
-        "questions": ("Questions", joined(*(_question_html(each, n, known) for n, each in enumerate(posed, 1)))),
-        "labs": ("Build it", joined(*map(_lab_html, labs))),
-        "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
-    }
-    return joined(
-        _places(concept, known),
-        element("h1", concept.title),
-        paragraph(concept.idea, class_="prose idea"),
-        sections_with_links(sections),
-        _next(concept, known),
-    )
-
-
-def concept_data(concept: Concept) -> dict[str, Any]:
-    """Return the data of a page: its questions by their key."""
-    return {question.key: question_data(sample(question), concept.cards) for question in concept.questions}
-
-
-def _places(concept: Concept, known: Catalog) -> Markup:
-    track = next((each.title for each in known.tracks if each.id == concept.track), concept.track)
-    links = (
-        element("a", "All concepts", href="../index.html"),
-        element("a", "Search", href="../index.html#search"),
-        element("a", "Progress", href="../index.html#progress"),
-    )
-    return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
-
-
-def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
-    """Return the lesson; each card follows the part with which it shares most words."""
-    parts = lesson_parts(concept.lesson)
-    after: dict[int, list[Card]] = {}
-    for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
-        after.setdefault(place, []).append(card)
-    return [
-        joined(html, *(_card_html(card, known) for card in after.get(place, ())))
-        for place, (_, html) in enumerate(parts)
-    ]
-
-
-def card_places(texts: Sequence[str], cards: Sequence[Card]) -> list[int]:
-    """Return for each card the place of the text that shares most words with it; rare words count more."""
-    words = [_meanings(text) for text in texts]
-    counts = Counter(word for each in words for word in each)
-
-    def weight(wanted: set[str], place: int) -> float:
-        return sum(math.log((len(words) + 1) / counts[word]) for word in wanted & words[place])
-
-    found = []
-    for card in cards:
-        wanted = _meanings(f"{card.front} {card.back}")
-        weights = [weight(wanted, place) for place in range(len(words))]
-        best = max(weights)
-        found.append(weights.index(best) if best else len(words) - 1)
-    return found
-
-
-def _meanings(text: str) -> set[str]:
-    return {meaning(word) for word in _WORD.findall(text.lower())}
-
-
-def _listed(texts: Sequence[str]) -> Markup:
-    return element("ul", *(element("li", spans(text), class_="prose") for text in texts)) if texts else Markup()
-
-
-def _command(command: Command) -> Markup:
-    flags = joined(
-        *(
-            joined(element("dt", element("code", flag)), element("dd", spans(does)))
-            for flag, does in command.flags.items()
-        )
-    )
-    return joined(
-        listing(f"$ {command.run}"),
-        paragraph(command.does),
-        element("dl", flags) if flags else Markup(),
-        listing(command.prints, output=True) if command.prints else Markup(),
-    )
-
-
-def _mistake(mistake: Mistake) -> Markup:
-    rows = (("wrong", mistake.do), ("then", mistake.happens), ("instead", mistake.instead))
-    return element(
-        "dl",
-        *(joined(element("dt", name, class_=name), element("dd", spans(text), class_="prose")) for name, text in rows),
-        class_="mistake",
-    )
-
-
-def _demo(link: DemoLink, recorded: Collection[str]) -> Markup:
-    parts: list[str] = [listing(demo_command(link)), paragraph(f"Look at {link.look}")]
-    if link.run in recorded:
-        run = element("a", f"a recorded run of {link.run}", href=f"../{run_address(link.run)}")
-        parts.append(element("p", "Play ", run, " in the browser."))
-    return joined(*parts)
-
-
-def _next(concept: Concept, known: Catalog) -> Markup:
-    rows = [
-        *(("Read before", known.concept(need)) for need in concept.needs),
-        *(("Builds on this", other) for other in known.concepts if concept.id in other.needs),
-    ]
-    links = (element("li", f"{word}: ", element("a", other.title, href=f"{other.id}.html")) for word, other in rows)
-    title = element("h2", "Before and after", id="next-title")
-    return element("nav", title, element("ul", *links), aria_labelledby="next-title") if rows else Markup()

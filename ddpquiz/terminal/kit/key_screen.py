@@ -1,4 +1,8 @@
-"""The keys that work now: the line at the bottom that lists them, and the page that explains them."""
+"""A screen that keys control, until the user leaves it.
+
+A screen supplies its body and its keys, and handles each key; the loop that reads keys and paints, the line at the
+bottom that lists the keys, and the page that explains them are the same for all.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
@@ -12,8 +16,6 @@ from rich.text import Text
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE, columns
 from ddpquiz.terminal.kit.screen import Screen
-
-# The keys that work now: the line at the bottom that lists them, and the page that explains them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,6 @@ def help_page(keys: Iterable[Hotkey]) -> RenderableType:
         columns((Text(key.key, style="key"), Text(key.more or key.does)) for key in keys),
     )
 
-
-# The loop that reads keys and paints: a screen supplies its body and its keys, and handles each key.
 
 _LEAVING = ("ctrl+d", "eof")
 

@@ -1,4 +1,4 @@
-"""A text of several lines with a cursor, of which a few rows are visible."""
+"""Writing a text: on the screen, with a cursor and a few visible rows, or in the user's own editor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from rich.text import Text
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.layout import columns
 from ddpquiz.terminal.kit.style import plain
-
-# A text of several lines with a cursor, of which a few rows are visible.
 
 _ROWS = 6  # visible rows of the text
 _ABOVE = 2  # visible rows above the cursor
@@ -119,8 +117,6 @@ def _rows(text: str, width: int) -> list[tuple[int, int]]:
         line += len(words) + 1
     return rows
 
-
-# Writing in the user's own editor, by way of a temporary file, or on a file that exists.
 
 _LINE = "# ------ Write below this line; the lines above it are ignored. ------"
 

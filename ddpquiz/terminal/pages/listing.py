@@ -1,4 +1,4 @@
-"""The page of an item: its question, its answer, why, its source, and the code of its proof."""
+"""Items to read: the page of one, and lists of the curriculum, a path, a concept, search results, and demos."""
 
 import random
 import re
@@ -21,8 +21,6 @@ from ddpquiz.learning.side_files import Timing
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
-
-# The page of an item: its question, its answer, why, its source, and the code of its proof.
 
 _MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
@@ -113,8 +111,13 @@ def _options(options: tuple[Option, ...]) -> RenderableType:
     return columns(rows)
 
 
+def ranks_of(proof: Proof) -> str:
+    """Write on how many ranks a proof runs; the number may be a formula."""
+    return f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+
+
 def _proof(proof: Proof) -> list[RenderableType]:
-    ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+    ranks = ranks_of(proof)
     if isinstance(proof, CodeProof):
         what = "this code" if proof.code else "the question's own code"
         if proof.fixed:
@@ -130,7 +133,7 @@ def source_line(source: Source) -> str:
     return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))
 
 
-# Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos.
+# Lists
 
 Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 

@@ -16,15 +16,8 @@ def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
     parts: list[RenderableType] = []
     seen: set[int | None] = set()
     for each in processes:
-        name = (
-            "a child"
-            if each.rank is None
-            else f"a child of rank {each.rank}"
-            if each.rank in seen
-            else f"rank {each.rank}"
-        )
+        head = Text(f"{_name(each, seen)}, process {each.pid}", style="bold")
         seen.add(each.rank)
-        head = Text(f"{name}, process {each.pid}", style="bold")
         parts += [Text()] * bool(parts) + [head.append(f": {each.why}" if each.why else "", style="not bold")]
         for number, frames in enumerate(each.threads):
             parts += [Text("  main thread" if number == 0 else f"  thread {number + 1}"), _frames(frames)]

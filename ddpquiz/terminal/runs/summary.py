@@ -1,4 +1,4 @@
-"""The account of a run as a page: time, bytes, and advice."""
+"""The account of a run as a page (time, bytes, and advice), and two runs side by side."""
 
 from collections.abc import Sequence
 
@@ -28,8 +28,6 @@ from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import bullets, columns, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
-
-# The account of a run as a page: time, bytes, and advice.
 
 _BAR = 12  # columns of the bar of a rank's time
 
@@ -89,7 +87,7 @@ def _memory(account: RunSummary) -> Table:
     return table
 
 
-# Two runs side by side as a page: what got slower or faster, what is new or gone, and where the time went.
+# Two runs side by side: what got slower or faster, what is new or gone, and where the time went
 
 _LINES = 10  # of each part
 _KINDS = ("compute", "communication", "waiting")
