@@ -152,11 +152,11 @@ class RunState:
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        found = _values_in(line)
-        if not found and not _TORCH_WARNING.match(line.text):
+        labelled = _values_in(line)
+        if not labelled and not _TORCH_WARNING.match(line.text):
             self.lines.append(line)
             del self.lines[:-LINES]
-        for label, value in found.items():
+        for label, value in labelled.items():
             values = self.rows.setdefault(label, {}).setdefault(line.rank, [])
             values.append(value)
             del values[:-LINES]
@@ -221,17 +221,17 @@ class RunState:
 
     def verdicts(self) -> list[ClaimVerdict]:
         """Return each claim with its verdict and the ranks on which it was proven or broken."""
-        found: list[ClaimVerdict] = []
+        verdicts: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
             if broken:
-                found.append((claim, "broken", broken))
+                verdicts.append((claim, "broken", broken))
             elif held:
-                found.append((claim, "proven", sorted(held)))
+                verdicts.append((claim, "proven", sorted(held)))
             else:
-                found.append((claim, "not reached", []))
-        return found
+                verdicts.append((claim, "not reached", []))
+        return verdicts
 
     def waits_in(self, rank: int) -> str:
         """Return the communication that a rank is in, or an empty text."""
@@ -301,7 +301,7 @@ def read_progress(text: str) -> dict[str, str]:
     """
     if not _BEGINS.match(text := text[:_LONGEST_READ]):
         return {}
-    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
+    pairs = [pair for pair in _PAIR.findall(text) if _NO_NAME.isdisjoint(pair[0].lower().split())]
     if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
         return {}
     return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}

@@ -59,7 +59,7 @@ def run_page(given: PageInput, back: str = "") -> str:
         "SCRIPT": script,
         "DATA": _embedded(data),
     }
-    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
+    return re.sub("__([A-Z]+)__", lambda place: values[place[1]], asset("run.html"))
 
 
 def policy(style: str, script: str) -> str:
@@ -81,7 +81,7 @@ def _embedded(data: Any) -> str:
 
 def safe_json(text: str) -> str:
     """Return JSON without the characters that could end a script element."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
 
 
 def _hash(text: str) -> str:
@@ -353,11 +353,11 @@ class _Tracks:
 
 def _advances(places: list[int]) -> list[int]:
     """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
-    found, top = [], -1
+    advances, top = [], -1
     for place in places:
-        found.append(place - top if place > top else -1 - place)
+        advances.append(place - top if place > top else -1 - place)
         top = max(top, place)
-    return found
+    return advances
 
 
 def _differences(numbers: list[int]) -> list[int]:

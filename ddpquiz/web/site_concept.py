@@ -96,18 +96,18 @@ def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
 def card_places(texts: Sequence[str], cards: Sequence[Card]) -> list[int]:
     """Return for each card the place of the text that shares most words with it; rare words count more."""
     words = [_meanings(text) for text in texts]
-    counts = Counter(word for each in words for word in each)
+    counts = Counter(word for of_text in words for word in of_text)
 
     def weight(wanted: set[str], place: int) -> float:
         return sum(math.log((len(words) + 1) / counts[word]) for word in wanted & words[place])
 
-    found = []
+    places = []
     for card in cards:
         wanted = _meanings(f"{card.front} {card.back}")
         weights = [weight(wanted, place) for place in range(len(words))]
         best = max(weights)
-        found.append(weights.index(best) if best else len(words) - 1)
-    return found
+        places.append(weights.index(best) if best else len(words) - 1)
+    return places
 
 
 def _meanings(text: str) -> set[str]:

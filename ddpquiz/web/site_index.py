@@ -174,14 +174,14 @@ def direct_needs(concept: Concept, every: Mapping[str, Concept]) -> list[str]:
 
 
 def _all_needs(concept: Concept, every: Mapping[str, Concept]) -> set[str]:
-    found: set[str] = set()
+    needs: set[str] = set()
     pending = [*concept.needs]
     while pending:
         need = pending.pop()
-        if need not in found:
-            found.add(need)
+        if need not in needs:
+            needs.add(need)
             pending += every[need].needs
-    return found
+    return needs
 
 
 def _levels(concepts: Sequence[Concept]) -> list[list[Concept]]:

@@ -233,9 +233,9 @@ def split(text: str) -> tuple[list[str], str]:
                 break
             keys.append(_key_of_paste(text[start:end]))
             at = end + len(PASTE_ENDS)
-        elif found := _SEQUENCE.match(text, at):
-            keys += _of_sequence(found[0])
-            at = found.end()
+        elif sequence := _SEQUENCE.match(text, at):
+            keys += _of_sequence(sequence[0])
+            at = sequence.end()
         elif _UNFINISHED.fullmatch(text, at):
             break
         else:

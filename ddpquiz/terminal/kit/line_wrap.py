@@ -25,8 +25,8 @@ class Prose(Text):
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines; code stays on one line where it fits on one."""
         coloured = console.color_system is not None and not console.no_color
-        found = _INLINE.finditer(self.plain)
-        pieces = self.divide([at for one in found for at in (one.start(), one.start(1), one.end(1), one.end())])
+        code = _INLINE.finditer(self.plain)
+        pieces = self.divide([at for part in code for at in (part.start(), part.start(1), part.end(1), part.end())])
         shown = self.blank_copy()
         for number, piece in enumerate(pieces):
             is_code, is_tick = number % 4 == 2, number % 2 == 1

@@ -85,11 +85,11 @@ def prose(text: str, style: str = "") -> Text:
     """
     text = _unwrapped(plain(text).strip("\n"))
     shown, at = Prose(style=style), 0
-    for found in _SPAN.finditer(text):
-        shown.append(text[at : found.start()])
-        words = found[0] if found["code"] else found[found.lastgroup or 0]
-        shown.append(words, style=found.lastgroup)
-        at = found.end()
+    for span in _SPAN.finditer(text):
+        shown.append(text[at : span.start()])
+        words = span[0] if span["code"] else span[span.lastgroup or 0]
+        shown.append(words, style=span.lastgroup)
+        at = span.end()
     return shown.append(text[at:])
 
 

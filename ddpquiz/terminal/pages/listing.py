@@ -166,14 +166,13 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
         *([plural(labs, "lab")] if labs else []),
     ]
     items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
-    found = Counter(mark for item in items for mark in marks.get(item.key, ()))
-    marked_items = [
-        Text(f"You marked: {' · '.join(f'{found[kind]} {_MARKS[kind]}' for kind in _MARKS if found[kind])}")
-    ]
-    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
-    commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
+    counts = Counter(mark for item in items for mark in marks.get(item.key, ()))
+    words = " · ".join(f"{counts[kind]} {name}" for kind, name in _MARKS.items() if counts[kind])
+    marked_items = [Text(f"You marked: {words}")] if words else []
+    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(counts[kind] for kind in kinds)]
+    commands = [f"ddpquiz list {' '.join(names_them)}"] if counts else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
-    return Group(*parts, Text(), Text(" · ".join(totals)), *(marked_items if found else []), *lines)
+    return Group(*parts, Text(), Text(" · ".join(totals)), *marked_items, *lines)
 
 
 def learning_path(concepts: Sequence[Concept]) -> Group:

@@ -35,8 +35,8 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     script, marks = shown.began.script if shown.began else "", shown.marks
     margin = max([_MARGIN, *map(len, marks.values())])
     above: list[list[StyledText]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
-    found = script_text(script)
-    lines = _drawn(found[1], width - margin - _NUMBER) if found else []
+    read = script_text(script)
+    lines = _drawn(read[1], width - margin - _NUMBER) if read else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
     drawn, look_at = above, 0
@@ -130,23 +130,24 @@ def suggestions(began: Began | None) -> tuple[Suggestion, ...]:
 
 def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
     """Return what to try with a script; nothing where the script suggests nothing or cannot be read here."""
-    found = script_text(script)
-    if found is None:
+    read = script_text(script)
+    if read is None:
         return ()
-    path, text = found
+    path, text = read
     name = demo_name(path)
     if not module and path.resolve() == demo_file(name).resolve():
         return _parse(text, f"ddpquiz demo {name}{{}}")
     return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
 
 
-def tries(found: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
+def tries(suggested: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
     """Draw suggestions, each command on a line of its own; `numbered` puts the key before it that starts it."""
-    parts: list[RenderableType] = [Text("Try next" if found else "This script suggests nothing to try.", style="head")]
-    for number, each in enumerate(found, 1):
+    title = "Try next" if suggested else "This script suggests nothing to try."
+    parts: list[RenderableType] = [Text(title, style="head")]
+    for number, suggestion in enumerate(suggested, 1):
         key = f"{number} " if numbered and number <= 9 else ""
-        parts.append(indented(Text.assemble((key, "key"), (plain(each.command), "code"))))
-        parts += [indented(prose(each.shows), 6)] if each.shows else []
+        parts.append(indented(Text.assemble((key, "key"), (plain(suggestion.command), "code"))))
+        parts += [indented(prose(suggestion.shows), 6)] if suggestion.shows else []
     return parts
 
 
@@ -157,8 +158,8 @@ def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     paragraph = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
-    lines = [found.groups() for line in paragraph.splitlines() if (found := _LINE.fullmatch(line))]
-    return tuple(each for what, shows in lines for each in _runs(command, what, shows))
+    lines = [words.groups() for line in paragraph.splitlines() if (words := _LINE.fullmatch(line))]
+    return tuple(run for what, shows in lines for run in _runs(command, what, shows))
 
 
 def _runs(command: str, what: str, shows: str) -> list[Suggestion]:

@@ -15,11 +15,11 @@ def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
     """Draw each process with its threads; a rank's children come after it."""
     parts: list[RenderableType] = []
     seen: set[int | None] = set()
-    for each in processes:
-        head = Text(f"{_name(each, seen)}, process {each.pid}", style="bold")
-        seen.add(each.rank)
-        parts += [Text()] * bool(parts) + [head.append(f": {each.why}" if each.why else "", style="not bold")]
-        for number, frames in enumerate(each.threads):
+    for process in processes:
+        head = Text(f"{_name(process, seen)}, process {process.pid}", style="bold")
+        seen.add(process.rank)
+        parts += [Text()] * bool(parts) + [head.append(f": {process.why}" if process.why else "", style="not bold")]
+        for number, frames in enumerate(process.threads):
             parts += [Text("  main thread" if number == 0 else f"  thread {number + 1}"), _frames(frames)]
     return Group(*parts)
 

@@ -92,9 +92,9 @@ def _ended_well(state: RunState) -> bool:
     return state.end is not None and state.end.ok
 
 
-def _is_same_run(one: Request, other: Request) -> bool:
+def _is_same_run(request: Request, asked: Request) -> bool:
     """Return whether two requests are for the same run: the user can only change the arguments and the ranks."""
-    return (one.args, one.ranks) == (other.args, other.ranks)
+    return (request.args, request.ranks) == (asked.args, asked.ranks)
 
 
 def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScreen:
@@ -150,8 +150,8 @@ def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own
             parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
-    found = suggestions(state.began) if state.end and state.end.ok else ()
-    return Group(*parts, *([Text(), *tries(found)] if found else []))
+    suggested = suggestions(state.began) if state.end and state.end.ok else ()
+    return Group(*parts, *([Text(), *tries(suggested)] if suggested else []))
 
 
 class _LiveScreen(RunScreen):
