@@ -88,25 +88,25 @@ const isWeights = (weights) =>
 
 /** Return the progress in a text that this page or `ddpquiz export json` wrote; Error with a sentence for others. */
 function parseProgress(text) {
-  let found;
+  let parsed;
   try {
-    found = JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch {
     throw new Error("This file is not valid JSON.");
   }
-  if (found?.format !== site.format || !Number.isInteger(found.version))
+  if (parsed?.format !== site.format || !Number.isInteger(parsed.version))
     throw new Error("This file is not progress of ddpquiz; `ddpquiz export json` writes such a file.");
-  if (found.version > site.version)
+  if (parsed.version > site.version)
     throw new Error("This file was written by a newer ddpquiz; build the site again with it.");
-  if (!Array.isArray(found.log) || !Array.isArray(found.weights)) throw new Error(DAMAGED);
-  return found;
+  if (!Array.isArray(parsed.log) || !Array.isArray(parsed.weights)) throw new Error(DAMAGED);
+  return parsed;
 }
 
 /** Return the weights of some progress that can be used, and the rows of its log that can and refer to these. */
-function usable(found) {
-  const weights = found.weights.filter(isWeights);
+function usable(stored) {
+  const weights = stored.weights.filter(isWeights);
   const versions = new Set(weights.map((each) => each.version));
-  return { weights, log: found.log.filter((row) => isRow(row) && versions.has(row.weights)) };
+  return { weights, log: stored.log.filter((row) => isRow(row) && versions.has(row.weights)) };
 }
 
 /** Return what names a row of a log on all devices. */
@@ -122,9 +122,9 @@ class Progress {
       this.isLost = true;
     }
     try {
-      const found = parseProgress(text);
-      if (!found.weights.some((each) => each?.version === site.weights.version)) found.weights.push(site.weights);
-      if (isText(found.here)) return { ...found, ...usable(found) };
+      const stored = parseProgress(text);
+      if (!stored.weights.some((each) => each?.version === site.weights.version)) stored.weights.push(site.weights);
+      if (isText(stored.here)) return { ...stored, ...usable(stored) };
     } catch {
       /* there is nothing yet, or it cannot be read */
     }
@@ -168,9 +168,9 @@ class Progress {
 
   /** Add the rows of a file; return how many were new. Error with a sentence if it cannot be read. */
   merge(text) {
-    const found = parseProgress(text);
-    const given = usable(found);
-    if (given.log.length < found.log.length || given.weights.length < found.weights.length) throw new Error(DAMAGED);
+    const file = parseProgress(text);
+    const given = usable(file);
+    if (given.log.length < file.log.length || given.weights.length < file.weights.length) throw new Error(DAMAGED);
     const state = this.read();
     const known = new Set(state.log.map(receipt));
     const versions = new Set(state.weights.map((each) => each.version));
