@@ -187,12 +187,12 @@ class RunState:
     }
 
     def copy(self) -> RunState:
-        """Return a copy that later events do not change."""
+        """A copy that later events do not change."""
         copied: RunState = pickle.loads(pickle.dumps(self))  # noqa: S301  # our own; ten times faster than copy.deepcopy
         return copied
 
     def changed(self, label: str, rank: int, since: float) -> bool:
-        """Return True if a rank has printed another value of a label after `since`."""
+        """Whether a rank has printed another value of a label after `since`."""
         values = self.rows[label].get(rank, [])
         return self.printed_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
 
@@ -214,13 +214,13 @@ class RunState:
         return tuple(range(self.ranks))
 
     def in_script(self, rank: int) -> int | None:
-        """Return the line of the script where a rank was last seen; None if that was in another file."""
+        """The line of the script where a rank was last seen; None if that was in another file."""
         file, line = self.places.get(rank, ("", 0))
         same = file == self.script or (Path(file).is_absolute() and file.endswith(f"/{Path(self.script).name}"))
         return line if same and line else None
 
     def verdicts(self) -> list[ClaimVerdict]:
-        """Return each claim with its verdict and the ranks on which it was proven or broken."""
+        """Each claim with its verdict and the ranks on which it was proven or broken."""
         verdicts: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
@@ -234,17 +234,17 @@ class RunState:
         return verdicts
 
     def waits_in(self, rank: int) -> str:
-        """Return the communication that a rank is in, or an empty text."""
+        """The communication that a rank is in, or an empty text."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """Return the communication that blocks a rank, or an empty text."""
+        """The communication that blocks a rank, or an empty text."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 
     def doing(self, rank: int) -> str:
-        """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
+        """What a rank does, in words: the operation that it waits in, computing, or how it ended."""
         if rank in self.exited:
             return "stopped" if self.exited[rank].stopped else "failed" if self.exited[rank].status else "done"
         op = self.blocked_in(rank) or "computing"
@@ -257,7 +257,7 @@ _LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no 
 
 
 def bounded(line: Output) -> Output:
-    """Return a line as it is stored: of a very long one its start, and how much was left out."""
+    """A line as it is stored: of a very long one its start, and how much was left out."""
     more = len(line.text) - _LONGEST_LINE
     if more <= 0:
         return line
@@ -288,14 +288,14 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def _values_in(line: Output) -> dict[str, str]:
-    """Return the values by their labels; nothing for a line that has none."""
+    """The values by their labels; nothing for a line that has none."""
     if line.stream == "stdout" and (progress := read_progress(line.text)):
         return progress
     return {} if line.label is None else {line.label: line.value or ""}
 
 
 def read_progress(text: str) -> dict[str, str]:
-    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
+    """The numbers of a line of progress by their names and units, such as `time (ms)`.
 
     Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
     """

@@ -48,7 +48,7 @@ class PageInput:
 
 
 def run_page(given: PageInput, back: str = "") -> str:
-    """Return the page of a run; `back` is the address of the page that lists it."""
+    """The page of a run; `back` is the address of the page that lists it."""
     data = _plain(run_data(given))
     style, script = asset("colors.css") + asset("run.css"), asset("run.js")
     values = {
@@ -63,7 +63,7 @@ def run_page(given: PageInput, back: str = "") -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that allows this style and this script, and no request."""
+    """A Content-Security-Policy that allows this style and this script, and no request."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
         "form-action 'none'"
@@ -71,7 +71,7 @@ def policy(style: str, script: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
+    """Data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) > PLAIN:
         packed = zlib.compress(text.encode("utf-8", "replace"), 9)
@@ -80,7 +80,7 @@ def _embedded(data: Any) -> str:
 
 
 def safe_json(text: str) -> str:
-    """Return JSON without the characters that could end a script element."""
+    """JSON without the characters that could end a script element."""
     return _UNSAFE.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
 
 
@@ -89,12 +89,12 @@ def _hash(text: str) -> str:
 
 
 def asset(name: str) -> str:
-    """Return the text of a file beside this one."""
+    """The text of a file beside this one."""
     return files("ddpquiz.web").joinpath(name).read_text("utf-8")
 
 
 def _plain(value: Any) -> Any:
-    """Return data whose texts hold no control characters and no marks that reverse the direction of writing."""
+    """Data whose texts hold no control characters and no marks that reverse the direction of writing."""
     if isinstance(value, str):
         return value if value.isascii() and value.isprintable() else plain(value)
     if isinstance(value, (list, tuple)):
@@ -114,7 +114,7 @@ _Place = tuple[str, int]  # file and line
 
 
 def run_data(given: PageInput) -> dict[str, Any]:
-    """Return the data of a page, as JSON can hold it."""
+    """The data of a page, as JSON can hold it."""
     whole = RunState(timeline=Timeline(limit=None), only_broken_claims=given.only_broken_claims)
     for event in given.events:
         whole.add(event)
@@ -138,7 +138,7 @@ def run_data(given: PageInput) -> dict[str, Any]:
 
 
 def _frames(given: PageInput, logs: _Logs) -> dict[str, Any]:
-    """Return what each step shows, by slots, and the time of each step."""
+    """What each step shows, by slots, and the time of each step."""
     events, stops = given.events, steps(given.events)
     state, tracks = RunState(only_broken_claims=given.only_broken_claims), _Tracks()
     labels: dict[str, int] = {}
@@ -202,11 +202,11 @@ class _Logs:
                 self._lines.append((step, line))
 
     def number(self, line: Output) -> int:
-        """Return the number of a line among all of them."""
+        """The number of a line among all of them."""
         return self._numbers[line]
 
     def as_json(self) -> dict[str, Any]:
-        """Return columns; a line with a label has the label's number, or -1, and only its value as text."""
+        """Columns; a line with a label has the label's number, or -1, and only its value as text."""
         places = {label: place for place, label in enumerate(self.labels)}
         lines = [line for _, line in self._lines]
         labelled = [places.get(line.label, -1) if line.label is not None else -1 for line in lines]
@@ -236,7 +236,7 @@ class _Operations:
                 self._calls.setdefault((rank, call.number), []).append((call.issued, number))
 
     def find(self, rank: int, number: int, until: float) -> int:
-        """Return the operation of a rank's call that was issued by then; -1 if there is none."""
+        """The operation of a rank's call that was issued by then; -1 if there is none."""
         issued = self._calls.get((rank, number), [])
         at = bisect_right(issued, (until, len(self._collectives)))
         return issued[at - 1][1] if at else -1
@@ -256,7 +256,7 @@ class _Operations:
         }
 
     def calls(self) -> dict[str, Any]:
-        """Return for each step but the last the rank that calls next, and the operation to which the call belongs."""
+        """For each step but the last the rank that calls next, and the operation to which the call belongs."""
         issued = [event for event in self._given.events if isinstance(event, Issued)]
         return {
             "ranks": [event.rank for event in issued],
@@ -270,7 +270,7 @@ class _Operations:
         return collective.op, " · ".join(more), place
 
     def _code(self, file: str, line: int) -> str:
-        """Return a line of the script, or of another Python file: a saved run may name a file that is none of these."""
+        """A line of the script, or of another Python file: a saved run may name a file that is none of these."""
         script, lines = self._script
         if file == script and lines:
             return lines[line - 1].strip() if 0 < line <= len(lines) else ""
@@ -289,7 +289,7 @@ def _lanes(whole: RunState, operations: _Operations) -> dict[str, Any] | None:
 
 
 def _lane(rank: int, spans: Sequence[Span], operations: _Operations) -> dict[str, Any]:
-    """Return a rank's spans: their kinds, their lengths, and the operations of those that are not computing."""
+    """A rank's spans: their kinds, their lengths, and the operations of those that are not computing."""
     start = at = _microseconds(spans[0].start)
     kinds, lengths, numbers = [], [], []
     for span in spans:
@@ -309,7 +309,7 @@ def _lane(rank: int, spans: Sequence[Span], operations: _Operations) -> dict[str
 
 
 def _microseconds(seconds: float) -> int:
-    """Return a time as the page holds it."""
+    """A time as the page holds it."""
     return round(seconds * 1e6)
 
 
@@ -338,7 +338,7 @@ class _Tracks:
             history.values.append(value)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the tables, and for each slot its steps and the places of its values, as numbers that compress well.
+        """The tables, and for each slot its steps and the places of its values, as numbers that compress well.
 
         One slot after the other adds its values to its table, so that most places are one after the place before.
         """
@@ -352,7 +352,7 @@ class _Tracks:
 
 
 def _advances(places: list[int]) -> list[int]:
-    """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
+    """By how much each place exceeds all before it; one that does not becomes -1 - place."""
     advances, top = [], -1
     for place in places:
         advances.append(place - top if place > top else -1 - place)
@@ -361,5 +361,5 @@ def _advances(places: list[int]) -> list[int]:
 
 
 def _differences(numbers: list[int]) -> list[int]:
-    """Return the first number, then for each further one its difference from the one before."""
+    """The first number, then for each further one its difference from the one before."""
     return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]

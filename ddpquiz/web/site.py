@@ -28,7 +28,7 @@ _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "backgrou
 
 
 def site_pages(known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = ()) -> dict[str, str]:
-    """Return the pages of the site by their path; `runs` are the pages of recorded demos by their name.
+    """The pages of the site by their path; `runs` are the pages of recorded demos by their name.
 
     Raises UserError if a link leads nowhere.
     """
@@ -138,7 +138,7 @@ def write_site(folder: Path, pages: Mapping[str, str]) -> None:
 
 
 def _files_of_site(folder: Path) -> set[str]:
-    """Return the files that lie in a folder; UserError if one of them is not of a site."""
+    """The files that lie in a folder; UserError if one of them is not of a site."""
     if not folder.exists():
         return set()
     if not folder.is_dir():
@@ -161,7 +161,7 @@ def _files_of_site(folder: Path) -> set[str]:
 
 
 def _walked(folder: Path) -> list[Path]:
-    """Return all files below a folder; a link to a folder counts as a file."""
+    """All files below a folder; a link to a folder counts as a file."""
     paths = []
     for top, folders, files in os.walk(folder):
         links = [name for name in folders if Path(top, name).is_symlink()]

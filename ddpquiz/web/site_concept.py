@@ -44,7 +44,7 @@ _WORD = re.compile(r"\w{4,}")
 
 
 def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
-    """Return the body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
+    """The body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
     posed = [sample(question) for question in concept.questions]
     sections = {
         "why": ("Why", joined(*(html for _, html in lesson_parts(concept.why)))),
@@ -67,7 +67,7 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
 
 
 def concept_data(concept: Concept) -> dict[str, Any]:
-    """Return the data of a page: its questions by their key."""
+    """The data of a page: its questions by their key."""
     return {question.key: question_data(sample(question), concept.cards) for question in concept.questions}
 
 
@@ -82,7 +82,7 @@ def _places(concept: Concept, known: Catalog) -> Markup:
 
 
 def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
-    """Return the lesson; each card follows the part with which it shares most words."""
+    """The lesson; each card follows the part with which it shares most words."""
     parts = lesson_parts(concept.lesson)
     after: dict[int, list[Card]] = {}
     for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
@@ -94,7 +94,7 @@ def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
 
 
 def card_places(texts: Sequence[str], cards: Sequence[Card]) -> list[int]:
-    """Return for each card the place of the text that shares most words with it; rare words count more."""
+    """For each card the place of the text that shares most words with it; rare words count more."""
     words = [_meanings(text) for text in texts]
     counts = Counter(word for of_text in words for word in of_text)
 
@@ -166,7 +166,7 @@ _GRADES = ("again", "hard", "good", "easy")
 
 
 def _card_html(card: Card, known: Catalog) -> Markup:
-    """Return a card, folded; it is graded where it stands."""
+    """A card, folded; it is graded where it stands."""
     buttons = (element("button", name, type="button", data_grade=grade) for grade, name in enumerate(_GRADES, 1))
     shown = _link(f"#question-{card.proof}", "a question below")
     proof = element("p", "The proof of ", shown, " shows this.", class_="source") if card.proof else Markup()
@@ -184,7 +184,7 @@ def _card_html(card: Card, known: Catalog) -> Markup:
 
 
 def _question_html(posed: Posed, number: int, known: Catalog) -> Markup:
-    """Return a question with a form to answer it and, hidden, why wrong answers are wrong and the solution."""
+    """A question with a form to answer it and, hidden, why wrong answers are wrong and the solution."""
     asked = posed.question
     hints = (paragraph(hint, class_="prose hint", hidden=True) for hint in asked.hints)
     buttons = [element("button", "Answer", type="submit")]
@@ -209,7 +209,7 @@ def _question_html(posed: Posed, number: int, known: Catalog) -> Markup:
 
 
 def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
-    """Return what the page needs to judge an answer and to write it to the log."""
+    """What the page needs to judge an answer and to write it to the log."""
     asked = posed.question
     texts, right = _to_choose(posed)
     return {
@@ -229,7 +229,7 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
 
 
 def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
-    """Return what a learner chooses from, in the order shown, and for each of it whether it is right."""
+    """What a learner chooses from, in the order shown, and for each of it whether it is right."""
     asked = posed.question
     if asked.kind is Kind.SPOT:
         lines = script_lines(asked)
@@ -239,7 +239,7 @@ def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
 
 
 def _prompt_html(prompt: Prompt) -> Markup:
-    """Return something to explain, with its hint and its model answer folded."""
+    """Something to explain, with its hint and its model answer folded."""
     points = element("ul", *(element("li", spans(point.say)) for point in prompt.points))
     return element(
         "section",
@@ -257,7 +257,7 @@ def _prompt_html(prompt: Prompt) -> Markup:
 
 
 def _source_html(key: str, known: Catalog) -> Markup:
-    """Return the source of an item as a line with a link; nothing if it has none."""
+    """The source of an item as a line with a link; nothing if it has none."""
     source = known.sources.get(key)
     if source is None:
         return Markup()
@@ -271,7 +271,7 @@ def _link(address: str, text: str) -> Markup:
 
 
 def _field(posed: Posed) -> Markup:
-    """Return the part of a form in which the answer is given."""
+    """The part of a form in which the answer is given."""
     asked, name = posed.question, f"answer-{posed.question.id}"
     how = HOW[asked.kind]  # there is a row for each line
     if asked.kind in (Kind.CHOICE, Kind.CHOICES):
@@ -291,7 +291,7 @@ def _field(posed: Posed) -> Markup:
 
 
 def _script(posed: Posed, name: str) -> list[Markup]:
-    """Return the lines of a script; those that can be at fault have a button, and the belief behind a wrong one."""
+    """The lines of a script; those that can be at fault have a button, and the belief behind a wrong one."""
     asked, rows = posed.question, list[Markup]()
     places = {at: number for number, at in enumerate(candidates(asked))}
     beliefs = {trap.answer.strip(): trap.why for trap in asked.traps}
@@ -336,7 +336,7 @@ def _solution(posed: Posed, known: Catalog) -> Markup:
 
 
 def _right(posed: Posed) -> Markup:
-    """Return the right answer; options and lines by their text, because their numbers say little."""
+    """The right answer; options and lines by their text, because their numbers say little."""
     asked = posed.question
     if asked.options:
         texts = (option.text for option in asked.options if option.right)
@@ -363,7 +363,7 @@ class _ProofText:
 
 
 def proof_text(posed: Posed) -> _ProofText | None:
-    """Return the proof of a posed question; None if it has none."""
+    """The proof of a posed question; None if it has none."""
     question, proof = posed.question, posed.question.proof
     if proof is None:
         return None
@@ -389,7 +389,7 @@ def _right_code(question: Question) -> str:
 
 
 def _expected(question: Question) -> tuple[str, str]:
-    """Return what ranks must print, and a sentence for ranks that do not end well."""
+    """What ranks must print, and a sentence for ranks that do not end well."""
     if isinstance(question.proof, CodeProof) and question.proof.shows:
         return _of_shows(question.proof.shows)
     match question.kind:
@@ -418,7 +418,7 @@ def _of_shows(shows: Shows) -> tuple[str, str]:
 
 
 def _lab_html(lab: Lab) -> Markup:
-    """Return a lab with its task; the check runs in the terminal."""
+    """A lab with its task; the check runs in the terminal."""
     title = element("h3", f"{lab.title} ", element("span", f"{lab.minutes} minutes", class_="kind"))
     run = element("p", "Write it in the terminal, where each save is checked on real ranks:")
     return element(
@@ -434,7 +434,7 @@ def _lab_html(lab: Lab) -> Markup:
 
 
 def labs_list(labs: Sequence[Lab]) -> Markup:
-    """Return the list of the first page that leads to each lab."""
+    """The list of the first page that leads to each lab."""
     rows = (
         element(
             "li",
@@ -450,7 +450,7 @@ def labs_list(labs: Sequence[Lab]) -> Markup:
 
 
 def lab_address(lab: Lab) -> str:
-    """Return where the first page finds a lab."""
+    """Where the first page finds a lab."""
     return f"concepts/{lab.concept}.html#lab-{lab.id}"
 
 
@@ -466,7 +466,7 @@ def _folded(title: str, *inside: Markup) -> Markup:
 
 
 def sections_with_links(sections: Mapping[str, tuple[str, Markup]]) -> Markup:
-    """Return the sections of a page by their ids, each with title and content, after links to them; skip empty ones."""
+    """The sections of a page by their ids, each with title and content, after links to them; skip empty ones."""
     present = {name: section for name, section in sections.items() if section[1]}
     links = (joined(" · " if at else "", _anchor(name, present[name][0])) for at, name in enumerate(present))
     return joined(
@@ -483,5 +483,5 @@ def _anchor(name: str, title: str) -> Markup:
 
 
 def run_address(name: str) -> str:
-    """Return where the first page finds the recorded run of a demo, at its first operation."""
+    """Where the first page finds the recorded run of a demo, at its first operation."""
     return f"runs/{name}.html#op=1"

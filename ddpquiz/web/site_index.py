@@ -15,7 +15,7 @@ from ddpquiz.web.site_concept import lab_address, labs_list, run_address, sectio
 
 
 def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
-    """Return the body of the page; `recorded` are the demos whose runs have a page."""
+    """The body of the page; `recorded` are the demos whose runs have a page."""
     sections = {
         "search": ("Search", _search()),
         "concepts": ("Concepts", joined(*(_track(track, known) for track in known.tracks))),
@@ -139,7 +139,7 @@ _MOST = 5  # boxes beside one another: so many fit on a page
 
 
 def _map_html(known: Catalog) -> Markup:
-    """Return the map as a picture with links; it says the same as the list of concepts with their needs."""
+    """The map as a picture with links; it says the same as the list of concepts with their needs."""
     rows = [row for level in _levels(known.concepts) for row in _split(level)]
     most = max(map(len, rows), default=0)
     places = {
@@ -165,7 +165,7 @@ def _map_html(known: Catalog) -> Markup:
 
 
 def direct_needs(concept: Concept, every: Mapping[str, Concept]) -> list[str]:
-    """Return the needs of a concept that none of its other needs needs too."""
+    """The needs of a concept that none of its other needs needs too."""
     return [
         need
         for need in concept.needs
@@ -185,7 +185,7 @@ def _all_needs(concept: Concept, every: Mapping[str, Concept]) -> set[str]:
 
 
 def _levels(concepts: Sequence[Concept]) -> list[list[Concept]]:
-    """Return the concepts by their depth; those in learning order come after all that they need."""
+    """The concepts by their depth; those in learning order come after all that they need."""
     depth: dict[str, int] = {}
     levels: list[list[Concept]] = []
     for concept in concepts:
@@ -197,7 +197,7 @@ def _levels(concepts: Sequence[Concept]) -> list[list[Concept]]:
 
 
 def _split(level: Sequence[Concept]) -> list[Sequence[Concept]]:
-    """Return the concepts of one depth in as few rows as fit, of about the same length."""
+    """The concepts of one depth in as few rows as fit, of about the same length."""
     rows = -(-len(level) // _MOST)
     length = -(-len(level) // rows)
     return [level[at : at + length] for at in range(0, len(level), length)]

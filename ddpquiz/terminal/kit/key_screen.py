@@ -37,7 +37,7 @@ _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any s
 
 
 def leave_to(screen: str) -> Hotkey:
-    """Return the key `q` of a screen that was opened from another one; without one, it ends the program."""
+    """The key `q` of a screen that was opened from another one; without one, it ends the program."""
     return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already") if screen else QUIT
 
 
@@ -53,7 +53,7 @@ def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] 
 
 
 def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
-    """Return keys with a prefix that must be typed before them."""
+    """Keys with a prefix that must be typed before them."""
     return [Hotkey(before + key.key, key.does, key.more) for key in keys]
 
 
@@ -93,7 +93,7 @@ class KeyScreen(ABC):
 
     @abstractmethod
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the most important first."""
+        """The keys that work now, the most important first."""
 
     @abstractmethod
     def press(self, key: str) -> None:
@@ -144,7 +144,7 @@ class KeyScreen(ABC):
         return self.left
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while letters are text."""
+        """The keys that work after escape, while letters are text."""
         return []
 
     def all_keys(self) -> list[Hotkey]:
@@ -187,7 +187,7 @@ class KeyScreen(ABC):
         """Prepare things once the first frame is on the screen."""
 
     def patience(self) -> float | None:
-        """Return after how many seconds the screen is painted again if no key comes; None means never."""
+        """After how many seconds the screen is painted again if no key comes; None means never."""
         return None
 
     def tick(self) -> bool:
@@ -244,5 +244,5 @@ class KeyScreen(ABC):
             screen.to_focus()
 
     def _scrolling(self, key: str) -> str:
-        """Return the key that scrolls in place of this one: space is the next screenful where text is read."""
+        """The key that scrolls in place of this one: space is the next screenful where text is read."""
         return "pagedown" if key == "space" and (self.reading or self.helping) else key

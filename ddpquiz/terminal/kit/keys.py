@@ -74,7 +74,7 @@ class Keys:
             os.close(end)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Return the next key, or None after `timeout` seconds without one.
+        """The next key, or None after `timeout` seconds without one.
 
         A key is a character, or one of enter, space, escape, backspace, delete, tab, up, down, left, right, home, end,
         pageup, pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof"
@@ -92,7 +92,7 @@ class Keys:
         return "resize"
 
     def waiting(self) -> bool:
-        """Return True if another key has come already, so that a frame for the previous one would be wasted."""
+        """Whether another key has come already, so that a frame for the previous one would be wasted."""
         while not self._typed and self._wait(0):
             pass
         return bool(self._typed)
@@ -245,12 +245,12 @@ def split(text: str) -> tuple[list[str], str]:
 
 
 def pasted(key: str) -> str | None:
-    """Return the text of a key that is a paste; None for any other key."""
+    """The text of a key that is a paste; None for any other key."""
     return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
 
 
 def typed(key: str) -> str:
-    """Return the text that a key adds to a line: a character, a paste without its line ends, or nothing."""
+    """The text that a key adds to a line: a character, a paste without its line ends, or nothing."""
     text = pasted(key)
     if text is not None:
         return " ".join(text.split())
@@ -258,13 +258,13 @@ def typed(key: str) -> str:
 
 
 def _key_of_paste(text: str) -> str:
-    """Return the key that stands for a pasted text."""
+    """The key that stands for a pasted text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
     return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
 
 
 def _of_sequence(sequence: str) -> list[str]:
-    """Return the name of the key that sends a sequence; an empty list for keys that have no use here."""
+    """The name of the key that sends a sequence; an empty list for keys that have no use here."""
     numbers, final = sequence[2:-1], sequence[-1]
     name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
     return [name] if name and not numbers.startswith("[") else []

@@ -60,7 +60,7 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
 
 
 def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str = "quiet", gap: int = 2) -> Table:
-    """Return a table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
+    """A table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
 
     A number that has no room ends in an ellipsis, since its start would read as another number. `style` is that of the
     heads, and `gap` the blanks between columns.
@@ -101,7 +101,7 @@ def numbered(lines: Iterable[Text]) -> Table:
 
 
 def shown_path(file: str) -> str:
-    """Return a path relative to the current folder if it lies there."""
+    """A path relative to the current folder if it lies there."""
     path = Path(file)
     try:
         return str(path.resolve().relative_to(Path.cwd()))

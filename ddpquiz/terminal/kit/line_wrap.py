@@ -72,7 +72,7 @@ def _folded(line: Text, width: int) -> Iterator[Text]:
 
 
 def _cut(text: str, width: int, comment: int, quoted: list[tuple[int, int]]) -> tuple[int, str]:
-    """Return where to break a long line and what to put there: preferably a blank outside of quotes."""
+    """Where to break a long line and what to put there: preferably a blank outside of quotes."""
     first = len(text) - len(text.lstrip()) + 1
     places: dict[int, tuple[int, str]] = {}  # the last place of each kind, the best kind first
     for at in range(first, len(text)):

@@ -63,12 +63,12 @@ class _PlainConsole(Console):
 
 
 def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
-    """Return a console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
+    """A console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
     return _PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
 
 
 def complaints() -> Console:
-    """Return such a console for standard error."""
+    """Such a console for standard error."""
     return console(sys.stderr)
 
 

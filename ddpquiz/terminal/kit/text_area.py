@@ -35,7 +35,7 @@ class TextArea:
         return TextArea(self.text[: self.cursor] + text + self.text[self.cursor :], self.cursor + len(text))
 
     def key(self, key: str, width: int) -> TextArea:
-        """Return the area after a key, for a screen of this width; unknown keys change nothing."""
+        """The area after a key, for a screen of this width; unknown keys change nothing."""
         at = self.cursor
         line = self.text.rfind("\n", 0, at) + 1
         end = at + len(self.text[at:].partition("\n")[0])

@@ -49,7 +49,7 @@ def sample(question: Question) -> Posed:
 
 
 def asks(item: Item) -> str:
-    """Return what an item asks."""
+    """What an item asks."""
     if isinstance(item, Question):
         return sample(item).question.ask
     return item.front if isinstance(item, Card) else item.ask
@@ -129,7 +129,7 @@ def _proof(proof: Proof) -> list[RenderableType]:
 
 
 def source_line(source: Source) -> str:
-    """Return a source in one line: those of title, authors, year and address that are known."""
+    """A source in one line: those of title, authors, year and address that are known."""
     return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))
 
 
@@ -215,7 +215,7 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
 
 
 def heading(hit: Hit) -> str:
-    """Return the title of a concept, or what an item asks."""
+    """The title of a concept, or what an item asks."""
     question = _question(hit)
     return asks(question) if question else hit.heading
 
@@ -276,7 +276,7 @@ def _sort(item: Item) -> str:
 
 
 def _part_with(word: str, hit: Hit) -> str:
-    """Return the sentence, or the line of a question's code, that contains a word, from shortly before the word."""
+    """The sentence, or the line of a question's code, that contains a word, from shortly before the word."""
     question = _question(hit)
     parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
@@ -305,7 +305,7 @@ def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]
 
 
 def _about(demo: Demo, catalog: Catalog) -> Concept | None:
-    """Return the concept that uses a demo most often; among equals, one that lists it first."""
+    """The concept that uses a demo most often; among equals, one that lists it first."""
 
     def weight(concept: Concept) -> tuple[int, bool]:
         runs = [link.run for link in concept.demos]

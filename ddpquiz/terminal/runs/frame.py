@@ -207,7 +207,7 @@ def header(began: Began | None) -> Text:
 
 
 def torchrun(began: Began) -> str:
-    """Return the command line that runs the same without ddpquiz."""
+    """The command line that runs the same without ddpquiz."""
     script = Path(shown_path(began.script))
     return JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module).command()
 

@@ -63,7 +63,7 @@ def _round_up(number: float) -> float:
 
 
 def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
-    """Return the first and last time of the lanes; they grow to a round length, and then move by whole columns."""
+    """The first and last time of the lanes; they grow to a round length, and then move by whole columns."""
     if until is not None and until - first < _WINDOW:
         return first, max(until, first + _SHORTEST)
     if now - first < _WINDOW:

@@ -66,7 +66,7 @@ class JobFollower:
         return is_new
 
     def now(self) -> float:
-        """Return the time in the job, as far as its files tell."""
+        """The time in the job, as far as its files tell."""
         return self.state.time + (0.0 if self.over else time.monotonic() - self._changed_at)
 
     @property

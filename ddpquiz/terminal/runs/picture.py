@@ -36,7 +36,7 @@ _SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://ww
 
 
 def svg(state: RunState) -> str:
-    """Return the last frame as SVG."""
+    """The last frame as SVG."""
     drawn = _drawn(state).export_svg(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(_SVG, state))
     return re.sub(r'viewBox="0 0 (\S+) (\S+)"', _with_margin, drawn, count=1)
 
@@ -48,7 +48,7 @@ def _drawn(state: RunState) -> Console:
 
 
 def _filled(template: str, state: RunState) -> str:
-    """Return a template of ours, as rich formats it, with what does not depend on the frame."""
+    """A template of ours, as rich formats it, with what does not depend on the frame."""
     title = plain(state.began.title or state.began.script) if state.began else "ddpquiz"
     values = {
         "TITLE": escape(title).replace("{", "{{").replace("}", "}}"),

@@ -142,7 +142,7 @@ class ReplayScreen(RunScreen):
         self._tape.wind(self._stops[self._at])
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: home and end are steps here."""
+        """The key as it scrolls: home and end are steps here."""
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
 
 

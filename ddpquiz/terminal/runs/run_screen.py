@@ -50,7 +50,7 @@ class RunScreen(KeyScreen):
 
     @abstractmethod
     def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that work on the picture only, the most needed first."""
+        """The keys that work on the picture only, the most needed first."""
 
     def interrupt(self) -> None:
         self.press("q")
@@ -152,7 +152,7 @@ class RunScreen(KeyScreen):
         return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *_SCROLLING, *pages]
 
     def _suggestions(self) -> tuple[Suggestion, ...]:
-        """Return what the script suggests; it is read once a run, and not for every frame."""
+        """What the script suggests; it is read once a run, and not for every frame."""
         if self._found is None and self.state.began:
             self._found = suggestions(self.state.began)
         return self._found or ()

@@ -50,7 +50,7 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
 
 
 def script_text(script: str) -> tuple[Path, str] | None:
-    """Return the path and the text of a script, if it can be read; demos of saved runs are looked up among ours."""
+    """The path and the text of a script, if it can be read; demos of saved runs are looked up among ours."""
     for path in (Path(script), demos_dir() / Path(script).name):
         if (text := read_source(path)) is not None:
             return path, text
@@ -59,7 +59,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 @lru_cache(1)
 def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
-    """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
+    """The lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 
     lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
@@ -76,7 +76,7 @@ def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
 
 
 def _end_of_docstring(text: str) -> int:
-    """Return the number of the last line of the script's docstring; 0 if it has none."""
+    """The number of the last line of the script's docstring; 0 if it has none."""
     try:
         script = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -124,12 +124,12 @@ class Suggestion:
 
 
 def suggestions(began: Began | None) -> tuple[Suggestion, ...]:
-    """Return what to try with the script of a run."""
+    """What to try with the script of a run."""
     return of_script(began.script, began.module) if began else ()
 
 
 def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
-    """Return what to try with a script; nothing where the script suggests nothing or cannot be read here."""
+    """What to try with a script; nothing where the script suggests nothing or cannot be read here."""
     read = script_text(script)
     if read is None:
         return ()
@@ -163,7 +163,7 @@ def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
 
 
 def _runs(command: str, what: str, shows: str) -> list[Suggestion]:
-    """Return the runs that a line suggests; `command` has a place for options of ours."""
+    """The runs that a line suggests; `command` has a place for options of ours."""
     if ranks := _RANKS.fullmatch(what):
         counts = [int(count) for count in ranks.groups() if count]
         runs = [Suggestion(command.format(f" --nproc {count}"), ranks=count) for count in counts]

@@ -25,7 +25,7 @@ def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
 
 
 def _name(process: ProcessStacks, seen: Collection[int | None]) -> str:
-    """Return what a process is; a rank comes before its children."""
+    """What a process is; a rank comes before its children."""
     if process.rank is None:
         return "a child"
     return f"a child of rank {process.rank}" if process.rank in seen else f"rank {process.rank}"

@@ -79,7 +79,7 @@ def tables(
 
 
 def to_plot(shown: RunFrame, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
-    """Return the numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
+    """The numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
     series: dict[str, dict[int, list[float]]] = {}
     for label, row in shown.values.items():
         if _count(row) < _FEWEST:
@@ -107,7 +107,7 @@ def _span(count: int) -> str:
 
 
 def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
-    """Return some labels in the order of their first values.
+    """Some labels in the order of their first values.
 
     First come those with a new value if `new_first`, then those that the script's docstring names, then the newest.
     """
@@ -124,7 +124,7 @@ def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
 
 
 def _cells(row: dict[int, LabelledValue], columns: _Columns, *, bars: bool) -> list[Cell]:
-    """Return the last value of each rank, with bars for all its values, on one scale for all ranks."""
+    """The last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: _numbers_in(value.values) for rank, value in row.items()} if bars else {}
     low, high = scale(numbers.values())
     cells = []
@@ -199,7 +199,7 @@ _Item = TypeVar("_Item")
 
 
 def _numbers_in(values: Sequence[str]) -> list[float]:
-    """Return the values as numbers, at most _MOST of them; an empty list if one is not a number."""
+    """The values as numbers, at most _MOST of them; an empty list if one is not a number."""
     try:
         return [float(value) for value in _thinned(values, _MOST)]
     except ValueError:
@@ -217,7 +217,7 @@ def _bends(numbers: Sequence[float]) -> bool:
 
 
 def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
-    """Return the ends of a scale for several series: it starts at 0, or at the lowest number if that is negative."""
+    """The ends of a scale for several series: it starts at 0, or at the lowest number if that is negative."""
     finite = [number for numbers in several for number in numbers if math.isfinite(number)]
     return min([0.0, *finite]), max([0.0, *finite])
 
@@ -233,14 +233,14 @@ def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> 
 
 
 def _thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
-    """Return at most `most` items at even distances, with the first and the last one."""
+    """At most `most` items at even distances, with the first and the last one."""
     if len(numbers) <= most:
         return numbers
     return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
 
 
 def _extremes(numbers: Sequence[float], most: int) -> Sequence[float]:
-    """Return at most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
+    """At most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
     if len(numbers) <= most:
         return numbers
     finite = [number for number in numbers if math.isfinite(number)]

@@ -93,7 +93,7 @@ def _ended_well(state: RunState) -> bool:
 
 
 def _is_same_run(request: Request, asked: Request) -> bool:
-    """Return whether two requests are for the same run: the user can only change the arguments and the ranks."""
+    """Whether two requests are for the same run: the user can only change the arguments and the ranks."""
     return (request.args, request.ranks) == (asked.args, asked.ranks)
 
 
@@ -141,7 +141,7 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
 
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
-    """Return what stays in the scrollback: the last frame, and commands to go on from there."""
+    """What stays in the scrollback: the last frame, and commands to go on from there."""
     parts: list[RenderableType] = [
         frame(describe_frame(state, shown_path), console.width, hint=hint),
         *remarks(state),
