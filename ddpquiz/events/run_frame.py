@@ -20,7 +20,7 @@ from ddpquiz.events.formatting import (
     list_ranks,
     source_line,
 )
-from ddpquiz.events.run_state import ClaimVerdict, RunState
+from ddpquiz.events.run_state import TORCH_LOG, ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural
 
@@ -262,8 +262,6 @@ def _values(state: RunState, label: str, since: float) -> dict[int, LabelledValu
 
 # Lines without a label
 
-_TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
-
 
 def _lines(state: RunState) -> tuple[Output, ...]:
     """The lines that belong into the picture; the log of its rank has each of them in any case.
@@ -273,7 +271,7 @@ def _lines(state: RunState) -> tuple[Output, ...]:
     """
     end = state.end
     if end is None or end.rank is None or state.hung:
-        return tuple(line for line in state.lines if line.stream == "stdout" or not _TORCH_LOG.match(line.text))
+        return tuple(line for line in state.lines if line.stream == "stdout" or not TORCH_LOG.match(line.text))
     return tuple(
         line for line in state.lines if line.stream == "stdout" or (line.rank == end.rank and line.text != end.why)
     )

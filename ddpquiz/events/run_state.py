@@ -24,6 +24,7 @@ ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 _LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 _NOTES = 200
+TORCH_LOG = re.compile(r"(?:\[rank\d+\]:)?\[([IWEF])\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code, with its level
 
 
 @dataclass
@@ -153,7 +154,8 @@ class RunState:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         labelled = _values_in(line)
-        if not labelled and not _TORCH_WARNING.match(line.text):
+        logged = TORCH_LOG.match(line.text)
+        if not labelled and not (logged and logged[1] in "IW"):  # these are only for the log of the rank
             self.lines.append(line)
             del self.lines[:-LINES]
         for label, value in labelled.items():
@@ -279,8 +281,6 @@ _PAIR = re.compile(
     \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Of torch's C++ code: only for the log of a rank
-_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
 _LONGEST_READ = 500  # characters of a line that are read
 # Words that are no part of the name of a number: of ranks, and prepositions
 _NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}

@@ -21,7 +21,7 @@ from ddpquiz.diagnosis.report import Section
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Event, Issued, Output
 from ddpquiz.events.formatting import format_place, source_line
-from ddpquiz.events.run_frame import RunFrame, describe_frame, describe_operation, shortened
+from ddpquiz.events.run_frame import LEGEND, RunFrame, describe_frame, describe_operation, shortened
 from ddpquiz.events.run_state import RunState, bounded
 from ddpquiz.events.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.timeline import Span, Timeline
@@ -134,6 +134,7 @@ def run_data(given: PageInput) -> dict[str, Any]:
         "calls": operations.calls(),
         "lanes": _lanes(whole, operations),
         "isCut": given.is_cut,
+        "legend": LEGEND,
     }
 
 
