@@ -20,12 +20,12 @@ from ddpquiz.events.formatting import (
     list_ranks,
     source_line,
 )
-from ddpquiz.events.run_state import ClaimVerdict, RunState
+from ddpquiz.events.run_state import TORCH_LOG, ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural
 
 DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
-FRESH = 0.5  # seconds for which a value counts as new while a run goes on
+_FRESH = 0.5  # seconds for which a value counts as new while a run goes on
 DONE = "done"  # an operation is over, and its result is not known
 INSIDE, LAST, GONE = "▶", "▷", "■"  # where ranks are in the script
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
@@ -158,13 +158,13 @@ def describe_frame(
 ) -> RunFrame:
     """Describe a run as it is `now`, or else at the time of its last event, when nothing is new.
 
-    What came in the last FRESH seconds is new; what came after `since`, if the run is gone through step by step. Of
+    What came in the last half second is new; what came after `since`, if the run is gone through step by step. Of
     several operations that run, a step tells of the one that was called last, and any other frame of the one that most
     ranks have called and others have not. Without `lanes` it has none: they cost time that grows with the run.
     """
     is_step = since is not None
     if since is None:
-        since = math.inf if now is None else now - FRESH
+        since = math.inf if now is None else now - _FRESH
     since = math.inf if state.end else since  # the last frame is of the whole run
     now = state.time if now is None else now
     verdicts = _shown_verdicts(state)
@@ -262,8 +262,6 @@ def _values(state: RunState, label: str, since: float) -> dict[int, LabelledValu
 
 # Lines without a label
 
-_TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
-
 
 def _lines(state: RunState) -> tuple[Output, ...]:
     """The lines that belong into the picture; the log of its rank has each of them in any case.
@@ -273,7 +271,7 @@ def _lines(state: RunState) -> tuple[Output, ...]:
     """
     end = state.end
     if end is None or end.rank is None or state.hung:
-        return tuple(line for line in state.lines if line.stream == "stdout" or not _TORCH_LOG.match(line.text))
+        return tuple(line for line in state.lines if line.stream == "stdout" or not TORCH_LOG.match(line.text))
     return tuple(
         line for line in state.lines if line.stream == "stdout" or (line.rank == end.rank and line.text != end.why)
     )

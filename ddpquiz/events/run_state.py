@@ -1,4 +1,7 @@
-"""A line of output as it is stored: the start of a very long one."""
+"""What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
+
+Of a run of any length it keeps the last lines, numbers and labels. `_values_in` decides which of them a line holds.
+"""
 
 from __future__ import annotations
 
@@ -17,68 +20,11 @@ from ddpquiz.events.event import FORM, JOIN, Output
 from ddpquiz.events.formatting import source_line
 from ddpquiz.events.timeline import Timeline
 
-# A line of output as it is stored: the start of a very long one.
-
-LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
-
-
-def bounded(line: Output) -> Output:
-    """Return a line as it is stored: of a very long one its start, and how much was left out."""
-    more = len(line.text) - LONGEST_LINE
-    if more <= 0:
-        return line
-    end = f" ... and {more:,} more characters"
-    value = line.value if line.value is None else line.value[: LONGEST_LINE - len(line.label or "")] + end
-    return replace(line, text=line.text[:LONGEST_LINE] + end, value=value)
-
-
-# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`.
-
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
-# A counter stands near the beginning, or the whole line is a dictionary
-_BEGINS = re.compile(
-    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
-)
-_PAIR = re.compile(
-    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
-    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
-    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-# Of torch's C++ code: only for the log of a rank
-TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
-LONGEST_READ = 500  # characters of a line that are read
-# Words that are no part of the name of a number: of ranks, and prepositions
-_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
-_WORD = re.compile(r"[A-Za-z]{2,}")
-
-
-def values_in(line: Output) -> dict[str, str]:
-    """Return the values by their labels; nothing for a line that has none."""
-    if line.stream == "stdout" and (progress := read_progress(line.text)):
-        return progress
-    return {} if line.label is None else {line.label: line.value or ""}
-
-
-def read_progress(text: str) -> dict[str, str]:
-    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
-
-    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
-    """
-    if not _BEGINS.match(text := text[:LONGEST_READ]):
-        return {}
-    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
-    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
-        return {}
-    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
-
-
-# What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
-
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
-LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
-NOTES = 200
+_LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
+_NOTES = 200
+TORCH_LOG = re.compile(r"(?:\[rank\d+\]:)?\[([IWEF])\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code, with its level
 
 
 @dataclass
@@ -200,22 +146,23 @@ class RunState:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
     def _add_note(self, event: events.Note) -> None:
-        if event.text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
+        if event.text not in self.notes and len(self.notes) < _NOTES:  # every rank may have the same note
             self.notes.append(event.text)
 
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        found = values_in(line)
-        if not found and not TORCH_WARNING.match(line.text):
+        labelled = _values_in(line)
+        logged = TORCH_LOG.match(line.text)
+        if not labelled and not (logged and logged[1] in "IW"):  # these are only for the log of the rank
             self.lines.append(line)
             del self.lines[:-LINES]
-        for label, value in found.items():
+        for label, value in labelled.items():
             values = self.rows.setdefault(label, {}).setdefault(line.rank, [])
             values.append(value)
             del values[:-LINES]
             self.printed_at.setdefault(label, {})[line.rank] = line.time
-        while len(self.rows) > LABELS:
+        while len(self.rows) > _LABELS:
             oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
             del self.rows[oldest], self.printed_at[oldest]
 
@@ -241,12 +188,12 @@ class RunState:
     }
 
     def copy(self) -> RunState:
-        """Return a copy that later events do not change."""
+        """A copy that later events do not change."""
         copied: RunState = pickle.loads(pickle.dumps(self))  # noqa: S301  # our own; ten times faster than copy.deepcopy
         return copied
 
     def changed(self, label: str, rank: int, since: float) -> bool:
-        """Return True if a rank has printed another value of a label after `since`."""
+        """Whether a rank has printed another value of a label after `since`."""
         values = self.rows[label].get(rank, [])
         return self.printed_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
 
@@ -268,38 +215,92 @@ class RunState:
         return tuple(range(self.ranks))
 
     def in_script(self, rank: int) -> int | None:
-        """Return the line of the script where a rank was last seen; None if that was in another file."""
+        """The line of the script where a rank was last seen; None if that was in another file."""
         file, line = self.places.get(rank, ("", 0))
         same = file == self.script or (Path(file).is_absolute() and file.endswith(f"/{Path(self.script).name}"))
         return line if same and line else None
 
     def verdicts(self) -> list[ClaimVerdict]:
-        """Return each claim with its verdict and the ranks on which it was proven or broken."""
-        found: list[ClaimVerdict] = []
+        """Each claim with its verdict and the ranks on which it was proven or broken."""
+        verdicts: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
             if broken:
-                found.append((claim, "broken", broken))
+                verdicts.append((claim, "broken", broken))
             elif held:
-                found.append((claim, "proven", sorted(held)))
+                verdicts.append((claim, "proven", sorted(held)))
             else:
-                found.append((claim, "not reached", []))
-        return found
+                verdicts.append((claim, "not reached", []))
+        return verdicts
 
     def waits_in(self, rank: int) -> str:
-        """Return the communication that a rank is in, or an empty text."""
+        """The communication that a rank is in, or an empty text."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """Return the communication that blocks a rank, or an empty text."""
+        """The communication that blocks a rank, or an empty text."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 
     def doing(self, rank: int) -> str:
-        """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
+        """What a rank does, in words: the operation that it waits in, computing, or how it ended."""
         if rank in self.exited:
             return "stopped" if self.exited[rank].stopped else "failed" if self.exited[rank].status else "done"
         op = self.blocked_in(rank) or "computing"
         return "joining" if op == JOIN else op  # short enough for a column
+
+
+# A line of output as it is stored: the start of a very long one
+
+_LONGEST_LINE = 4000  # characters of a line that are stored; a screen shows no more of it
+
+
+def bounded(line: Output) -> Output:
+    """A line as it is stored: of a very long one its start, and how much was left out."""
+    more = len(line.text) - _LONGEST_LINE
+    if more <= 0:
+        return line
+    end = f" ... and {more:,} more characters"
+    value = line.value if line.value is None else line.value[: _LONGEST_LINE - len(line.label or "")] + end
+    return replace(line, text=line.text[:_LONGEST_LINE] + end, value=value)
+
+
+# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`
+
+_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
+# A counter stands near the beginning, or the whole line is a dictionary
+_BEGINS = re.compile(
+    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
+)
+_PAIR = re.compile(
+    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
+    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
+    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LONGEST_READ = 500  # characters of a line that are read
+# Words that are no part of the name of a number: of ranks, and prepositions
+_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def _values_in(line: Output) -> dict[str, str]:
+    """The values by their labels; nothing for a line that has none."""
+    if line.stream == "stdout" and (progress := read_progress(line.text)):
+        return progress
+    return {} if line.label is None else {line.label: line.value or ""}
+
+
+def read_progress(text: str) -> dict[str, str]:
+    """The numbers of a line of progress by their names and units, such as `time (ms)`.
+
+    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
+    """
+    if not _BEGINS.match(text := text[:_LONGEST_READ]):
+        return {}
+    pairs = [pair for pair in _PAIR.findall(text) if _NO_NAME.isdisjoint(pair[0].lower().split())]
+    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
+        return {}
+    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}

@@ -12,8 +12,6 @@ from markdown_it.utils import EnvType, OptionsDict
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.style import plain
 
-# HTML as it is built: text is escaped unless it is already markup, so that no text of content becomes an element.
-
 _EMPTY = ("input", "br")  # elements without an end tag
 
 
@@ -24,7 +22,7 @@ class Markup(str):
 
 
 def element(tag: str, *inside: str, **attributes: object) -> Markup:
-    """Return an element. `class_` becomes `class` and `data_item` `data-item`; True is an attribute without a value.
+    """An element. `class_` becomes `class` and `data_item` `data-item`; True is an attribute without a value.
 
     Attributes that are None or False are left out, and so are the inner parts that are empty.
     """
@@ -41,11 +39,11 @@ def element(tag: str, *inside: str, **attributes: object) -> Markup:
 
 
 def joined(*parts: str) -> Markup:
-    """Return parts one after the other; what is not markup is escaped."""
+    """Parts one after the other; what is not markup is escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escape(plain(part), quote=False) for part in parts))
 
 
-# The texts of content as HTML: paragraphs with `code` and **strong** words, code, and the Markdown of lessons.
+# The texts of content: paragraphs with `code` and **strong** words, code, and the Markdown of lessons
 
 _TAGS = {"code": "code", "bold": "strong", "italic": "em"}
 _DEEPER = 2  # levels that a heading of a lesson lies below those of the page
@@ -89,7 +87,7 @@ _PARSER.enable("table").disable(["entity", "image", "autolink"])
 
 
 def lesson_parts(text: str) -> list[tuple[str, Markup]]:
-    """Return the Markdown of a lesson in parts, each as its text and as HTML.
+    """The Markdown of a lesson in parts, each as its text and as HTML.
 
     A part is a paragraph with the code, lists and tables that follow it.
     """
@@ -105,13 +103,13 @@ def lesson_parts(text: str) -> list[tuple[str, Markup]]:
 
 
 def _begins(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether a part begins here: at a heading, or at a paragraph that does not follow a heading."""
+    """Whether a part begins here: at a heading, or at a paragraph that does not follow a heading."""
     after_heading = at > 0 and tokens[at - 1].type == "heading_close"
     return tokens[at].type == "heading_open" or (tokens[at].type == "paragraph_open" and not after_heading)
 
 
 def spans(text: str) -> Markup:
-    """Return a text of content with its code, strong and stressed words; line breaks of lists stay."""
+    """A text of content with its code, strong and stressed words; line breaks of lists stay."""
     drawn = style.prose(text)
     parts: list[str] = []
     at = 0
@@ -124,11 +122,11 @@ def spans(text: str) -> Markup:
 
 
 def paragraph(text: str, **attributes: object) -> Markup:
-    """Return a text of content as a paragraph."""
+    """A text of content as a paragraph."""
     return element("p", spans(text), **{"class_": "prose", **attributes})
 
 
 def listing(text: str, *, output: bool = False) -> Markup:
-    """Return lines of code, or what a program printed."""
+    """Lines of code, or what a program printed."""
     lines = element("code", style.code(text).plain)
     return element("pre", lines, class_="output" if output else None, tabindex=0)

@@ -579,7 +579,7 @@ class Page {
     byId("log-rank").replaceChildren(
       ...this.run.ranks.map((rank) => element("option", { value: rank }, `rank ${rank}`)),
     );
-    byId("marks-legend").textContent = "▶ waits in this line · ▷ was last seen here · ■ has ended";
+    byId("marks-legend").textContent = data.legend;
     const lines = data.source ?? [`The script ${data.script} could not be read.`];
     byId("source").replaceChildren(
       ...lines.map((line, at) =>

@@ -1,4 +1,9 @@
-"""What changes from step to step, stored so that a page can show any step at once and stays small."""
+"""A run as one page: it needs no network, runs only its own script, and no text of a run can become markup.
+
+The page holds every frame of the run, its operations, its lanes, its logs and its script as data.
+"""
+
+from __future__ import annotations
 
 import base64
 import hashlib
@@ -16,71 +21,15 @@ from ddpquiz.diagnosis.report import Section
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Event, Issued, Output
 from ddpquiz.events.formatting import format_place, source_line
-from ddpquiz.events.run_frame import RunFrame, describe_frame, describe_operation, shortened
+from ddpquiz.events.run_frame import LEGEND, RunFrame, describe_frame, describe_operation, shortened
 from ddpquiz.events.run_state import RunState, bounded
 from ddpquiz.events.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.timeline import Span, Timeline
 from ddpquiz.terminal.kit.style import plain
 
-# What changes from step to step, stored so that a page can show any step at once and stays small.
-
-
-@dataclass(slots=True)
-class SlotHistory:
-    """The steps at which the value of a slot changed, and its values from then on."""
-
-    steps: list[int] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-
-
-class Tracks:
-    """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, SlotHistory] = {}
-
-    def set(self, slot: str, step: int, value: Any) -> None:
-        """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
-        history = self._slots.setdefault(slot, SlotHistory())
-        if not history.values or history.values[-1] != value:
-            history.steps.append(step)
-            history.values.append(value)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the tables, and for each slot its steps and the places of its values, as numbers that compress well.
-
-        One slot after the other adds its values to its table, so that most places are one after the place before.
-        """
-        tables: dict[str, dict[Any, int]] = {}
-        slots = {}
-        for slot, history in self._slots.items():
-            table = tables.setdefault(slot.partition(".")[0], {})
-            places = [table.setdefault(value, len(table)) for value in history.values]
-            slots[slot] = [differences(history.steps), advances(places)]
-        return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
-
-
-def advances(places: list[int]) -> list[int]:
-    """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
-    found, top = [], -1
-    for place in places:
-        found.append(place - top if place > top else -1 - place)
-        top = max(top, place)
-    return found
-
-
-def differences(numbers: list[int]) -> list[int]:
-    """Return the first number, then for each further one its difference from the one before."""
-    return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]
-
-
-# A run as the data of its page: every frame of it, its operations, its lanes, its logs and its script.
-
-TAIL = 12  # lines without a label that a frame shows; the logs have all of them
-LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
-GAP = "g"  # between the end of a rank and its restart
-
-Place = tuple[str, int]  # file and line
+PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
+_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +47,74 @@ class PageInput:
     path: Callable[[str], str] = str
 
 
+def run_page(given: PageInput, back: str = "") -> str:
+    """The page of a run; `back` is the address of the page that lists it."""
+    data = _plain(run_data(given))
+    style, script = asset("colors.css") + asset("run.css"), asset("run.js")
+    values = {
+        "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
+        "BACK": f'<p><a href="{escape(back)}">All recorded runs</a></p>' if back else "",
+        "POLICY": policy(style, script),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": _embedded(data),
+    }
+    return re.sub("__([A-Z]+)__", lambda place: values[place[1]], asset("run.html"))
+
+
+def policy(style: str, script: str) -> str:
+    """A Content-Security-Policy that allows this style and this script, and no request."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _embedded(data: Any) -> str:
+    """Data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > PLAIN:
+        packed = zlib.compress(text.encode("utf-8", "replace"), 9)
+        text = json.dumps(base64.b85encode(packed).decode().translate(_SAFE_LETTERS))
+    return safe_json(text)
+
+
+def safe_json(text: str) -> str:
+    """JSON without the characters that could end a script element."""
+    return _UNSAFE.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def asset(name: str) -> str:
+    """The text of a file beside this one."""
+    return files("ddpquiz.web").joinpath(name).read_text("utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """Data whose texts hold no control characters and no marks that reverse the direction of writing."""
+    if isinstance(value, str):
+        return value if value.isascii() and value.isprintable() else plain(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    return value
+
+
+# The data of a page: every frame of a run, its operations, its lanes, its logs and its script
+
+_TAIL = 12  # lines without a label that a frame shows; the logs have all of them
+_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
+_GAP = "g"  # between the end of a rank and its restart
+
+_Place = tuple[str, int]  # file and line
+
+
 def run_data(given: PageInput) -> dict[str, Any]:
-    """Return the data of a page, as JSON can hold it."""
+    """The data of a page, as JSON can hold it."""
     whole = RunState(timeline=Timeline(limit=None), only_broken_claims=given.only_broken_claims)
     for event in given.events:
         whole.add(event)
@@ -119,13 +134,14 @@ def run_data(given: PageInput) -> dict[str, Any]:
         "calls": operations.calls(),
         "lanes": _lanes(whole, operations),
         "isCut": given.is_cut,
+        "legend": LEGEND,
     }
 
 
-def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
-    """Return what each step shows, by slots, and the time of each step."""
+def _frames(given: PageInput, logs: _Logs) -> dict[str, Any]:
+    """What each step shows, by slots, and the time of each step."""
     events, stops = given.events, steps(given.events)
-    state, tracks = RunState(only_broken_claims=given.only_broken_claims), Tracks()
+    state, tracks = RunState(only_broken_claims=given.only_broken_claims), _Tracks()
     labels: dict[str, int] = {}
     times, passed = [], 0
     for step, stop in enumerate(stops):
@@ -136,18 +152,18 @@ def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
         frame = describe_frame(state, given.path, since=time_before(events, stops, step), lanes=False)
         tracks.set("next", step, describe_next(events, stops, step))
         _add_frame(frame, step, tracks, labels)
-        tracks.set("lines", step, tuple(logs.number(line) for line in frame.lines[-TAIL:]))
-        times.append(microseconds(state.time))
+        tracks.set("lines", step, tuple(logs.number(line) for line in frame.lines[-_TAIL:]))
+        times.append(_microseconds(state.time))
     logs.labels = list(labels)
     return {
         **tracks.as_json(),
         "labels": list(labels),
-        "times": differences(times),
+        "times": _differences(times),
         "operations": beginnings(events, stops),
     }
 
 
-def _add_frame(frame: RunFrame, step: int, tracks: Tracks, labels: dict[str, int]) -> None:
+def _add_frame(frame: RunFrame, step: int, tracks: _Tracks, labels: dict[str, int]) -> None:
     for column in frame.columns:
         tracks.set(f"doing.{column.rank}", step, column.doing)
         tracks.set(f"input.{column.rank}", step, column.input and shortened(column.input))
@@ -187,18 +203,18 @@ class _Logs:
                 self._lines.append((step, line))
 
     def number(self, line: Output) -> int:
-        """Return the number of a line among all of them."""
+        """The number of a line among all of them."""
         return self._numbers[line]
 
     def as_json(self) -> dict[str, Any]:
-        """Return columns; a line with a label has the label's number, or -1, and only its value as text."""
+        """Columns; a line with a label has the label's number, or -1, and only its value as text."""
         places = {label: place for place, label in enumerate(self.labels)}
         lines = [line for _, line in self._lines]
         labelled = [places.get(line.label, -1) if line.label is not None else -1 for line in lines]
         return {
-            "steps": differences([step for step, _ in self._lines]),
+            "steps": _differences([step for step, _ in self._lines]),
             "ranks": [line.rank for line in lines],
-            "times": differences([microseconds(line.time) for line in lines]),
+            "times": _differences([_microseconds(line.time) for line in lines]),
             "errors": [number for number, line in enumerate(lines) if line.stream == "stderr"],
             "labels": labelled,
             "texts": [
@@ -214,38 +230,38 @@ class _Operations:
         self._ranks, self._end, self._given = whole.ranks, whole.time, given
         self._script = (whole.script, (given.script or "").splitlines())
         self._collectives = whole.timeline.collectives
-        self._places: dict[Place, int] = {}
+        self._places: dict[_Place, int] = {}
         self._calls: dict[tuple[int, int], list[tuple[float, int]]] = {}
         for number, collective in enumerate(self._collectives):
             for rank, call in collective.calls.items():
                 self._calls.setdefault((rank, call.number), []).append((call.issued, number))
 
     def find(self, rank: int, number: int, until: float) -> int:
-        """Return the operation of a rank's call that was issued by then; -1 if there is none."""
+        """The operation of a rank's call that was issued by then; -1 if there is none."""
         issued = self._calls.get((rank, number), [])
         at = bisect_right(issued, (until, len(self._collectives)))
         return issued[at - 1][1] if at else -1
 
     def as_json(self) -> dict[str, Any]:
         rows = [self._row(each) for each in self._collectives]
-        starts = [microseconds(min(call.issued for call in each.calls.values())) for each in self._collectives]
-        ends = [microseconds(self._end if each.ended is None else each.ended) for each in self._collectives]
+        starts = [_microseconds(min(call.issued for call in each.calls.values())) for each in self._collectives]
+        ends = [_microseconds(self._end if each.ended is None else each.ended) for each in self._collectives]
         return {
             "names": [name for name, _, _ in rows],
             "more": [more for _, more, _ in rows],
             "places": [place for _, _, place in rows],
-            "starts": differences(starts),
+            "starts": _differences(starts),
             "lasted": [end - start for start, end in zip(starts, ends, strict=True)],
             "lines": [[format_place(*place) if place[1] else "", self._code(*place)] for place in self._places],
             "numbers": [place[1] if place[0] == self._script[0] else 0 for place in self._places],
         }
 
     def calls(self) -> dict[str, Any]:
-        """Return for each step but the last the rank that calls next, and the operation to which the call belongs."""
+        """For each step but the last the rank that calls next, and the operation to which the call belongs."""
         issued = [event for event in self._given.events if isinstance(event, Issued)]
         return {
             "ranks": [event.rank for event in issued],
-            "operations": differences([self.find(event.rank, event.number, event.time) for event in issued]),
+            "operations": _differences([self.find(event.rank, event.number, event.time) for event in issued]),
         }
 
     def _row(self, collective: Collective) -> tuple[str, str, int]:
@@ -255,7 +271,7 @@ class _Operations:
         return collective.op, " · ".join(more), place
 
     def _code(self, file: str, line: int) -> str:
-        """Return a line of the script, or of another Python file: a saved run may name a file that is none of these."""
+        """A line of the script, or of another Python file: a saved run may name a file that is none of these."""
         script, lines = self._script
         if file == script and lines:
             return lines[line - 1].strip() if 0 < line <= len(lines) else ""
@@ -267,96 +283,84 @@ def _lanes(whole: RunState, operations: _Operations) -> dict[str, Any] | None:
     if lanes is None:
         return None
     return {
-        "first": microseconds(lanes.first),
-        "last": microseconds(lanes.last),
+        "first": _microseconds(lanes.first),
+        "last": _microseconds(lanes.last),
         "ranks": [_lane(rank, spans, operations) for rank, spans in lanes.spans.items()],
     }
 
 
 def _lane(rank: int, spans: Sequence[Span], operations: _Operations) -> dict[str, Any]:
-    """Return a rank's spans: their kinds, their lengths, and the operations of those that are not computing."""
-    start = at = microseconds(spans[0].start)
+    """A rank's spans: their kinds, their lengths, and the operations of those that are not computing."""
+    start = at = _microseconds(spans[0].start)
     kinds, lengths, numbers = [], [], []
     for span in spans:
-        since, until = microseconds(span.start), microseconds(span.end)
+        since, until = _microseconds(span.start), _microseconds(span.end)
         if since > at:
-            kinds.append(GAP)
+            kinds.append(_GAP)
             lengths.append(since - at)
         if until > since:
-            kinds.append(LETTERS[span.kind])
+            kinds.append(_LETTERS[span.kind])
             lengths.append(until - since)
             if span.kind != "compute":
                 numbers.append(operations.find(rank, span.number, span.end) if span.number else -1)
         at = until
     return {
-        "rank": rank, "start": start, "kinds": "".join(kinds), "lengths": lengths, "operations": differences(numbers),
+        "rank": rank, "start": start, "kinds": "".join(kinds), "lengths": lengths, "operations": _differences(numbers),
     }  # fmt: skip
 
 
-def microseconds(seconds: float) -> int:
-    """Return a time as the page holds it."""
+def _microseconds(seconds: float) -> int:
+    """A time as the page holds it."""
     return round(seconds * 1e6)
 
 
-# A run as one page: it needs no network, runs only its own script, and no text of a run can become markup.
-
-PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
-_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
-_UNSAFE = re.compile("[<>&\u2028\u2029]")
+# What changes from step to step, stored so that a page can show any step at once and stays small
 
 
-def run_page(given: PageInput, back: str = "") -> str:
-    """Return the page of a run; `back` is the address of the page that lists it."""
-    data = _plain(run_data(given))
-    style, script = asset("colors.css") + asset("run.css"), asset("run.js")
-    values = {
-        "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
-        "BACK": f'<p><a href="{escape(back)}">All recorded runs</a></p>' if back else "",
-        "POLICY": policy(style, script),
-        "STYLE": style,
-        "SCRIPT": script,
-        "DATA": embedded(data),
-    }
-    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
+@dataclass(slots=True)
+class _SlotHistory:
+    """The steps at which the value of a slot changed, and its values from then on."""
+
+    steps: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
 
 
-def policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that allows this style and this script, and no request."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+class _Tracks:
+    """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, _SlotHistory] = {}
+
+    def set(self, slot: str, step: int, value: Any) -> None:
+        """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
+        history = self._slots.setdefault(slot, _SlotHistory())
+        if not history.values or history.values[-1] != value:
+            history.steps.append(step)
+            history.values.append(value)
+
+    def as_json(self) -> dict[str, Any]:
+        """The tables, and for each slot its steps and the places of its values, as numbers that compress well.
+
+        One slot after the other adds its values to its table, so that most places are one after the place before.
+        """
+        tables: dict[str, dict[Any, int]] = {}
+        slots = {}
+        for slot, history in self._slots.items():
+            table = tables.setdefault(slot.partition(".")[0], {})
+            places = [table.setdefault(value, len(table)) for value in history.values]
+            slots[slot] = [_differences(history.steps), _advances(places)]
+        return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
 
 
-def embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if len(text) > PLAIN:
-        packed = zlib.compress(text.encode("utf-8", "replace"), 9)
-        text = json.dumps(base64.b85encode(packed).decode().translate(_SAFE_LETTERS))
-    return safe_json(text)
+def _advances(places: list[int]) -> list[int]:
+    """By how much each place exceeds all before it; one that does not becomes -1 - place."""
+    advances, top = [], -1
+    for place in places:
+        advances.append(place - top if place > top else -1 - place)
+        top = max(top, place)
+    return advances
 
 
-def safe_json(text: str) -> str:
-    """Return JSON without the characters that could end a script element."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def asset(name: str) -> str:
-    """Return the text of a file beside this one."""
-    return files("ddpquiz.web").joinpath(name).read_text("utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """Return data whose texts hold no control characters and no marks that reverse the direction of writing."""
-    if isinstance(value, str):
-        return value if value.isascii() and value.isprintable() else plain(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {_plain(name): _plain(each) for name, each in value.items()}
-    return value
+def _differences(numbers: list[int]) -> list[int]:
+    """The first number, then for each further one its difference from the one before."""
+    return [after - before for before, after in zip([0, *numbers], numbers, strict=False)]

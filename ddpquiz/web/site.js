@@ -5,6 +5,7 @@
 const KEY = "ddpquiz progress";
 const MOST_FOUND = 50;
 const GRADES = ["again", "hard", "good", "easy"];
+const DAMAGED = "This file is damaged, so nothing was read.";
 const byId = (id) => document.getElementById(id);
 const site = JSON.parse(byId("data").textContent);
 const loaded = Date.now();
@@ -27,27 +28,85 @@ function studyDay(now) {
   return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
 }
 
-const isRow = (row) =>
-  row !== null &&
-  typeof row === "object" &&
-  Number.isInteger(row.sequence) &&
-  ["kind", "item", "at", "day", "device"].every((name) => typeof row[name] === "string");
+const isText = (value) => typeof value === "string";
+const isShare = (value) => typeof value === "number" && value >= 0 && value <= 1;
+const isPlace = (value) => Number.isInteger(value) && value > 0;
+const matches = (pattern) => (value) => isText(value) && pattern.test(value);
+
+// What the fields of a row may hold, and which fields a row of each kind needs, as in ddpquiz/learning/exchange.py
+const FIELDS = new Map([
+  ["kind", isText],
+  ["item", isText],
+  ["at", matches(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$/)],
+  ["day", matches(/^\d{4}-\d\d-\d\d$/)],
+  ["device", isText],
+  ["sequence", isPlace],
+  ["weights", isText],
+  ["took", Number.isInteger],
+  ["grade", (value) => isPlace(value) && value <= GRADES.length],
+  ["credit", isShare],
+  ["chance", isShare],
+  ["confidence", isShare],
+  ["level", isText],
+  ["given", isText],
+  ["calls", isText],
+  ["points", isText],
+  ["retry", (value) => typeof value === "boolean"],
+  ["undone_device", isText],
+  ["undone_sequence", isPlace],
+]);
+const NEEDED = ["kind", "item", "at", "day", "device", "sequence", "weights"];
+const NEEDED_BY_KIND = new Map([
+  ["review", ["grade"]],
+  ["answer", ["credit", "given", "level", "chance"]],
+  ["explanation", ["credit", "given", "points"]],
+  ["flag", ["given"]],
+  ["suspend", []],
+  ["bury", []],
+  ["lab", ["credit", "given"]],
+  ["stage", ["given"]],
+  ["undo", ["undone_device", "undone_sequence"]],
+]);
+
+/** Return whether something in a log is a row: every field that it has is of the right type, and none is missing. */
+function isRow(row) {
+  if (row === null || typeof row !== "object") return false;
+  const has = Object.entries(row).filter(([, value]) => value !== null);
+  const names = new Set(has.map(([name]) => name));
+  return (
+    has.every(([name, value]) => FIELDS.get(name)?.(value)) &&
+    [...NEEDED, ...(NEEDED_BY_KIND.get(row.kind) ?? ["a kind"])].every((name) => names.has(name))
+  );
+}
+
+const isWeights = (weights) =>
+  typeof weights?.retention === "number" &&
+  isText(weights.version) &&
+  isText(weights.since) &&
+  Array.isArray(weights.parameters) &&
+  weights.parameters.every((each) => typeof each === "number");
 
 /** Return the progress in a text that this page or `ddpquiz export json` wrote; Error with a sentence for others. */
 function parseProgress(text) {
-  let found;
+  let parsed;
   try {
-    found = JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch {
     throw new Error("This file is not valid JSON.");
   }
-  if (found?.format !== site.format || !Number.isInteger(found.version))
+  if (parsed?.format !== site.format || !Number.isInteger(parsed.version))
     throw new Error("This file is not progress of ddpquiz; `ddpquiz export json` writes such a file.");
-  if (found.version > site.version)
+  if (parsed.version > site.version)
     throw new Error("This file was written by a newer ddpquiz; build the site again with it.");
-  if (!Array.isArray(found.log) || !found.log.every(isRow) || !Array.isArray(found.weights))
-    throw new Error("This file is damaged, so nothing was read.");
-  return found;
+  if (!Array.isArray(parsed.log) || !Array.isArray(parsed.weights)) throw new Error(DAMAGED);
+  return parsed;
+}
+
+/** Return the weights of some progress that can be used, and the rows of its log that can and refer to these. */
+function usable(stored) {
+  const weights = stored.weights.filter(isWeights);
+  const versions = new Set(weights.map((each) => each.version));
+  return { weights, log: stored.log.filter((row) => isRow(row) && versions.has(row.weights)) };
 }
 
 /** Return what names a row of a log on all devices. */
@@ -63,8 +122,9 @@ class Progress {
       this.isLost = true;
     }
     try {
-      const found = parseProgress(text);
-      if (typeof found.here === "string") return found;
+      const stored = parseProgress(text);
+      if (!stored.weights.some((each) => each?.version === site.weights.version)) stored.weights.push(site.weights);
+      if (isText(stored.here)) return { ...stored, ...usable(stored) };
     } catch {
       /* there is nothing yet, or it cannot be read */
     }
@@ -108,13 +168,15 @@ class Progress {
 
   /** Add the rows of a file; return how many were new. Error with a sentence if it cannot be read. */
   merge(text) {
-    const given = parseProgress(text);
+    const file = parseProgress(text);
+    const given = usable(file);
+    if (given.log.length < file.log.length || given.weights.length < file.weights.length) throw new Error(DAMAGED);
     const state = this.read();
     const known = new Set(state.log.map(receipt));
     const versions = new Set(state.weights.map((each) => each.version));
     const added = given.log.filter((row) => !known.has(receipt(row)));
     state.log.push(...added);
-    state.weights.push(...given.weights.filter((each) => !versions.has(each?.version)));
+    state.weights.push(...given.weights.filter((each) => !versions.has(each.version)));
     const lost = this.write(state);
     return `${added.length} of ${given.log.length} entries were new.${lost}`;
   }

@@ -24,13 +24,11 @@ from ddpquiz.web.run_page import asset, policy, safe_json
 from ddpquiz.web.site_concept import concept_data, concept_html
 from ddpquiz.web.site_index import index_html, search_index
 
-# The curriculum as a static site: all its pages as texts, whose links are checked before any page is written.
-
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
 
 
 def site_pages(known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = ()) -> dict[str, str]:
-    """Return the pages of the site by their path; `runs` are the pages of recorded demos by their name.
+    """The pages of the site by their path; `runs` are the pages of recorded demos by their name.
 
     Raises UserError if a link leads nowhere.
     """
@@ -59,7 +57,7 @@ def _page(title: str, body: Markup, data: Mapping[str, Any]) -> str:
         "BODY": body,
         "DATA": safe_json(json.dumps({**head, **data}, separators=(",", ":"), allow_nan=False)),
     }
-    return re.sub("__(TITLE|POLICY|STYLE|SCRIPT|BODY|DATA)__", lambda found: values[found[1]], asset("site.html"))
+    return re.sub("__(TITLE|POLICY|STYLE|SCRIPT|BODY|DATA)__", lambda place: values[place[1]], asset("site.html"))
 
 
 class PageLinks(HTMLParser):
@@ -88,13 +86,13 @@ def check_links(pages: Mapping[str, str], others: set[str]) -> None:
     `others` are the paths of files without places to link to.
     """
     read = {path: PageLinks(page) for path, page in pages.items()}
-    for path, found in read.items():
-        twice = next((each for at, each in enumerate(found.ids) if each in found.ids[:at]), None)
+    for path, links in read.items():
+        twice = next((name for at, name in enumerate(links.ids) if name in links.ids[:at]), None)
         if twice is not None:
             raise UserError(f"{path} would have two places named '{twice}', so no link could lead to the second.")
-        if found.loads:
-            raise UserError(f"{path} would load a file ({found.loads[0]}); pages of the site hold text only.")
-        for link in found.links:
+        if links.loads:
+            raise UserError(f"{path} would load a file ({links.loads[0]}); pages of the site hold text only.")
+        for link in links.links:
             if not _leads_somewhere(link, path, read, others):
                 raise UserError(
                     f"{path} has a link to '{plain(link)}', which does not exist; correct it in the content."
@@ -114,7 +112,7 @@ def _leads_somewhere(link: str, path: str, read: Mapping[str, PageLinks], others
     return target in read and (not parts.fragment or unquote(parts.fragment) in read[target].ids)
 
 
-# The folder of a site: written only where nothing else lies, and only files of an earlier site are replaced.
+# The folder of a site: written only where nothing else lies, and only files of an earlier site are replaced
 
 MARKER = ".ddpquiz-site"  # lists the files of the site, one per line
 _HEAD = "ddpquiz site"
@@ -140,35 +138,35 @@ def write_site(folder: Path, pages: Mapping[str, str]) -> None:
 
 
 def _files_of_site(folder: Path) -> set[str]:
-    """Return the files that lie in a folder; UserError if one of them is not of a site."""
+    """The files that lie in a folder; UserError if one of them is not of a site."""
     if not folder.exists():
         return set()
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name a new or empty one for the site.")
-    found = {str(path.relative_to(folder).as_posix()) for path in _walked(folder)} - {MARKER}
+    present = {str(path.relative_to(folder).as_posix()) for path in _walked(folder)} - {MARKER}
     known: set[str] = set()
     marker = folder / MARKER
     if marker.is_file() and not marker.is_symlink():
         head, *lines = marker.read_text("utf-8", "replace").splitlines() or [""]
         known = set(lines) if head == _HEAD else set()
-    if others := sorted(found - known):
+    if others := sorted(present - known):
         raise UserError(
             f"{folder} holds {others[0]}, which is not of a site of ddpquiz, so nothing was written; "
             "name a new or empty folder."
         )
-    links = sorted(path for path in (*found, MARKER) if (folder / path).is_symlink())
+    links = sorted(path for path in (*present, MARKER) if (folder / path).is_symlink())
     if links:
         raise UserError(f"{folder} holds the link {links[0]}, so nothing was written; name a new or empty folder.")
-    return found
+    return present
 
 
 def _walked(folder: Path) -> list[Path]:
-    """Return all files below a folder; a link to a folder counts as a file."""
-    found = []
+    """All files below a folder; a link to a folder counts as a file."""
+    paths = []
     for top, folders, files in os.walk(folder):
         links = [name for name in folders if Path(top, name).is_symlink()]
-        found += [Path(top, name) for name in (*files, *links)]
-    return found
+        paths += [Path(top, name) for name in (*files, *links)]
+    return paths
 
 
 def _write(path: Path, text: str) -> None:

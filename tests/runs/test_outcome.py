@@ -35,6 +35,7 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
     picture = seen(
         Output(0.1, 0, "stderr", "a warning of the other rank"),
         Output(0.1, 1, "stderr", "a warning of this rank"),
+        Output(0.1, 1, "stderr", "[rank1]:[W1127 03:04:05.000000000 ProcessGroupGloo.cpp:29] a warning of torch"),
         Claimed(0.1, 0, 7, held=True),
         Claimed(0.1, 1, 7, held=False),
         Raised(0.2, 1, "AssertionError", "every rank holds the sum", "Traceback (most recent call last):\n  ...\n"),

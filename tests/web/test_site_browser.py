@@ -1,6 +1,7 @@
 """The site in a real browser: cards are graded, questions judged as in the terminal, and progress can be imported."""
 
 import functools
+import json
 import threading
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -8,8 +9,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import CHROMIUM, Opened, needs_browser
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
+from progress_histories import AT, TOOK, exported
 from run_program import piped
+from sample import answer_row
 from sample_catalog import CATALOG, RING, SHIPPED
 
 from ddpquiz.cli.site import run_pages
@@ -17,8 +20,9 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.curriculum.labs import labs_of
 from ddpquiz.learning import exchange
 from ddpquiz.learning.judge import judge
+from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.schedule import Weights
+from ddpquiz.learning.schedule import Grade, Weights
 from ddpquiz.terminal.pages.listing import sample
 from ddpquiz.web.site import site_pages, write_site
 from ddpquiz.web.site_concept import question_data
@@ -166,6 +170,65 @@ def test_progress_of_the_terminal_can_be_read_and_a_damaged_file_is_refused(open
         "1 grades and answers in this browser. 3 of 3 entries were new."
     )
     expect(page.locator("[data-concept=ring][data-cards]")).to_contain_text("1 of 1 cards graded")
+
+
+REVIEW = {
+    "kind": "review", "item": "ring/held", "at": "2026-01-02T03:04:05.000006Z", "day": "2026-01-02", "grade": 3,
+    "device": "x", "sequence": 1, "weights": Weights().version,
+}  # fmt: skip
+ANSWER = {**REVIEW, "kind": "answer", "item": "ring/sent", "sequence": 2, "credit": 1, "given": "3", "level": "easy"}
+ANSWER = {**ANSWER, "chance": 0, "retry": True} | {"grade": None}
+NO_ROWS = [
+    None, 3, "review", [], {},
+    *({**REVIEW, name: value} for name, value in {
+        "kind": "dream", "item": 3, "at": "yesterday", "day": "soon", "device": None, "sequence": "1", "weights": "other",
+        "grade": "3", "took": 0.5, "calls": ["ring/held"], "toString": 1,
+    }.items()),
+    *({**ANSWER, name: value} for name, value in {
+        "credit": "1", "chance": 2, "given": {}, "level": None, "retry": 1, "confidence": True,
+    }.items()),
+    {**REVIEW, "kind": "undo", "grade": None, "undone_device": "x"},
+]  # fmt: skip
+
+
+def progress_text(rows, **more):
+    weights = {"version": Weights().version, "since": "", "retention": Weights().retention}
+    known = [{**weights, "parameters": Weights().parameters}]
+    return json.dumps({"format": exchange.FORMAT, "version": exchange.VERSION, "weights": known, "log": rows, **more})
+
+
+def test_only_rows_that_the_page_can_use_are_kept(opened, site):
+    page = opened.goto(site / "index.html")
+    stored = progress_text([REVIEW, *NO_ROWS, ANSWER], here="here")
+    page.evaluate("text => localStorage.setItem('ddpquiz progress', text)", stored)
+    assert page.evaluate("ddpquizSite.progress.rows()") == [REVIEW, ANSWER]
+    rows, _, _ = exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "the file")
+    assert rows == [exchange.read_row(REVIEW), exchange.read_row(ANSWER)]
+    for row in NO_ROWS:
+        with pytest.raises(Error, match="This file is damaged, so nothing was read"):
+            page.evaluate("text => ddpquizSite.progress.merge(text)", progress_text([{**REVIEW, "sequence": 9}, row]))
+    assert page.evaluate("ddpquizSite.progress.rows()") == [REVIEW, ANSWER]
+
+
+def test_rows_of_every_kind_that_the_terminal_writes_are_kept(opened, site, tmp_path):
+    with Progress(tmp_path) as progress:
+        card, question = RING.cards[0].key, RING.questions[0].key
+        progress.review(card, Grade.HARD, AT, TOOK)
+        progress.answer(answer_row(question, 0, given="3", level="easy", confidence=0.75, calls=card), AT)
+        point = PointRow("every rank", matched=True)
+        progress.explain(ExplanationRow(item="ring/why", took=TOOK, given="a text", points=[point]), AT)
+        progress.lab(LabRow(item="ring/lab", passed=True, stars=["fewest bytes"]), AT)
+        progress.stage("ring/lesson", "done", AT)
+        progress.undo(progress.flag(card, "unclear", AT), AT)
+        progress.suspend(card, AT)
+        progress.bury(card, AT)
+        text = exported(progress)
+    page = opened.goto(site / "index.html")
+    page.evaluate("ddpquizSite.progress.forget()")
+    assert page.evaluate("text => ddpquizSite.progress.merge(text)", text) == "9 of 9 entries were new."
+    assert exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "file") == exchange.read_json(
+        text, "file"
+    )
 
 
 def test_search_finds_cards_and_opens_them(opened, site):

@@ -53,7 +53,7 @@ class Cell:
     marked: bool = False
 
     def lines(self, width: int) -> list[StyledText]:
-        """Return the lines, none wider than `width`."""
+        """The lines, none wider than `width`."""
         return [*((line, self.style) for line in folded(self.text, width)), *self.below]
 
 

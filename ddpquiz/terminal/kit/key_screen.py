@@ -1,4 +1,8 @@
-"""The keys that work now: the line at the bottom that lists them, and the page that explains them."""
+"""A screen that keys control, until the user leaves it.
+
+A screen supplies its body and its keys, and handles each key; the loop that reads keys and paints, the line at the
+bottom that lists the keys, and the page that explains them are the same for all.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
@@ -12,8 +16,6 @@ from rich.text import Text
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE, columns
 from ddpquiz.terminal.kit.screen import Screen
-
-# The keys that work now: the line at the bottom that lists them, and the page that explains them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any s
 
 
 def leave_to(screen: str) -> Hotkey:
-    """Return the key `q` of a screen that was opened from another one; without one, it ends the program."""
+    """The key `q` of a screen that was opened from another one; without one, it ends the program."""
     return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already") if screen else QUIT
 
 
@@ -51,7 +53,7 @@ def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] 
 
 
 def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
-    """Return keys with a prefix that must be typed before them."""
+    """Keys with a prefix that must be typed before them."""
     return [Hotkey(before + key.key, key.does, key.more) for key in keys]
 
 
@@ -73,9 +75,7 @@ def help_page(keys: Iterable[Hotkey]) -> RenderableType:
     )
 
 
-# The loop that reads keys and paints: a screen supplies its body and its keys, and handles each key.
-
-LEAVING = ("ctrl+d", "eof")
+_LEAVING = ("ctrl+d", "eof")
 
 
 class KeyScreen(ABC):
@@ -93,7 +93,7 @@ class KeyScreen(ABC):
 
     @abstractmethod
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the most important first."""
+        """The keys that work now, the most important first."""
 
     @abstractmethod
     def press(self, key: str) -> None:
@@ -127,7 +127,7 @@ class KeyScreen(ABC):
     @property
     def leaving(self) -> tuple[str, ...]:
         """The keys that always do the same as `q`."""
-        return LEAVING
+        return _LEAVING
 
     @property
     def reading(self) -> bool:
@@ -144,7 +144,7 @@ class KeyScreen(ABC):
         return self.left
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while letters are text."""
+        """The keys that work after escape, while letters are text."""
         return []
 
     def all_keys(self) -> list[Hotkey]:
@@ -187,7 +187,7 @@ class KeyScreen(ABC):
         """Prepare things once the first frame is on the screen."""
 
     def patience(self) -> float | None:
-        """Return after how many seconds the screen is painted again if no key comes; None means never."""
+        """After how many seconds the screen is painted again if no key comes; None means never."""
         return None
 
     def tick(self) -> bool:
@@ -244,5 +244,5 @@ class KeyScreen(ABC):
             screen.to_focus()
 
     def _scrolling(self, key: str) -> str:
-        """Return the key that scrolls in place of this one: space is the next screenful where text is read."""
+        """The key that scrolls in place of this one: space is the next screenful where text is read."""
         return "pagedown" if key == "space" and (self.reading or self.helping) else key

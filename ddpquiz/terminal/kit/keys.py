@@ -1,4 +1,4 @@
-"""The names of keys, read from the characters that a terminal sends. Pasted text is one key."""
+"""Single keys from the terminal, which are not echoed, lost, or joined with the next one. Pasted text is one key."""
 
 import codecs
 import contextlib
@@ -17,81 +17,6 @@ from types import FrameType
 from typing import Any, Self
 
 from ddpquiz.errors import UserError
-
-# The names of keys, read from the characters that a terminal sends. Pasted text is one key.
-
-PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-_PASTE = "paste:"  # prefix of a key that is a paste; its text follows
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters except tab and line feed
-_SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
-_UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
-_FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
-_TILDE = {"1": "home", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
-_NAMED = {
-    "\r": "enter",
-    "\n": "enter",
-    " ": "space",
-    "\t": "tab",
-    "\x1b": "escape",
-    "\x7f": "backspace",
-    "\b": "backspace",
-}
-
-
-def split(text: str) -> tuple[list[str], str]:
-    """Split typed or pasted text into names of keys, and a rest that may be the start of a longer sequence."""
-    keys, at = [], 0
-    while at < len(text):
-        if text.startswith(PASTE_BEGINS, at):
-            start, end = at + len(PASTE_BEGINS), text.find(PASTE_ENDS, at)
-            if end < 0:
-                break
-            keys.append(key_of_paste(text[start:end]))
-            at = end + len(PASTE_ENDS)
-        elif found := _SEQUENCE.match(text, at):
-            keys += _of_sequence(found[0])
-            at = found.end()
-        elif _UNFINISHED.fullmatch(text, at):
-            break
-        else:
-            keys.append(_of_character(text[at]))
-            at += 1
-    return keys, text[at:]
-
-
-def pasted(key: str) -> str | None:
-    """Return the text of a key that is a paste; None for any other key."""
-    return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
-
-
-def typed(key: str) -> str:
-    """Return the text that a key adds to a line: a character, a paste without its line ends, or nothing."""
-    text = pasted(key)
-    if text is not None:
-        return " ".join(text.split())
-    return " " if key == "space" else key if len(key) == 1 else ""
-
-
-def key_of_paste(text: str) -> str:
-    """Return the key that stands for a pasted text."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
-    return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
-
-
-def _of_sequence(sequence: str) -> list[str]:
-    """Return the name of the key that sends a sequence; an empty list for keys that have no use here."""
-    numbers, final = sequence[2:-1], sequence[-1]
-    name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
-    return [name] if name and not numbers.startswith("[") else []
-
-
-def _of_character(character: str) -> str:
-    if name := _NAMED.get(character):
-        return name
-    return f"ctrl+{chr(ord(character) + 64).lower()}" if character < " " else character
-
-
-# Single keys from the terminal, which are not echoed, lost, or joined with the next one.
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
 _PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost
@@ -149,7 +74,7 @@ class Keys:
             os.close(end)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Return the next key, or None after `timeout` seconds without one.
+        """The next key, or None after `timeout` seconds without one.
 
         A key is a character, or one of enter, space, escape, backspace, delete, tab, up, down, left, right, home, end,
         pageup, pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof"
@@ -167,7 +92,7 @@ class Keys:
         return "resize"
 
     def waiting(self) -> bool:
-        """Return True if another key has come already, so that a frame for the previous one would be wasted."""
+        """Whether another key has come already, so that a frame for the previous one would be wasted."""
         while not self._typed and self._wait(0):
             pass
         return bool(self._typed)
@@ -206,7 +131,7 @@ class Keys:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
             if self._rest.startswith(PASTE_BEGINS):
-                self._typed.append(key_of_paste(self._rest))
+                self._typed.append(_key_of_paste(self._rest))
             else:  # nothing followed: it was the key escape
                 self._typed += ["escape", *split(self._rest[1:])[0]]
             self._rest = ""
@@ -276,3 +201,76 @@ def _set_mode(fd: int, mode: list[Any]) -> None:
         except termios.error as error:
             if error.args[0] != errno.EINTR:
                 raise
+
+
+# The names of keys, read from the characters that a terminal sends
+
+PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+_PASTE = "paste:"  # prefix of a key that is a paste; its text follows
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters except tab and line feed
+_SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
+_FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
+_TILDE = {"1": "home", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
+_NAMED = {
+    "\r": "enter",
+    "\n": "enter",
+    " ": "space",
+    "\t": "tab",
+    "\x1b": "escape",
+    "\x7f": "backspace",
+    "\b": "backspace",
+}
+
+
+def split(text: str) -> tuple[list[str], str]:
+    """Split typed or pasted text into names of keys, and a rest that may be the start of a longer sequence."""
+    keys, at = [], 0
+    while at < len(text):
+        if text.startswith(PASTE_BEGINS, at):
+            start, end = at + len(PASTE_BEGINS), text.find(PASTE_ENDS, at)
+            if end < 0:
+                break
+            keys.append(_key_of_paste(text[start:end]))
+            at = end + len(PASTE_ENDS)
+        elif sequence := _SEQUENCE.match(text, at):
+            keys += _of_sequence(sequence[0])
+            at = sequence.end()
+        elif _UNFINISHED.fullmatch(text, at):
+            break
+        else:
+            keys.append(_of_character(text[at]))
+            at += 1
+    return keys, text[at:]
+
+
+def pasted(key: str) -> str | None:
+    """The text of a key that is a paste; None for any other key."""
+    return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
+
+
+def typed(key: str) -> str:
+    """The text that a key adds to a line: a character, a paste without its line ends, or nothing."""
+    text = pasted(key)
+    if text is not None:
+        return " ".join(text.split())
+    return " " if key == "space" else key if len(key) == 1 else ""
+
+
+def _key_of_paste(text: str) -> str:
+    """The key that stands for a pasted text."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
+    return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
+
+
+def _of_sequence(sequence: str) -> list[str]:
+    """The name of the key that sends a sequence; an empty list for keys that have no use here."""
+    numbers, final = sequence[2:-1], sequence[-1]
+    name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
+    return [name] if name and not numbers.startswith("[") else []
+
+
+def _of_character(character: str) -> str:
+    if name := _NAMED.get(character):
+        return name
+    return f"ctrl+{chr(ord(character) + 64).lower()}" if character < " " else character

@@ -1,4 +1,7 @@
-"""Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers."""
+"""Parts of a page: sections with titles, columns, tables, commands, bullets, bars, and questions above their answers.
+
+A page is printed (`show`), through the user's pager if it is longer than the terminal (`show_paged`).
+"""
 
 import os
 import shlex
@@ -17,8 +20,6 @@ from rich.text import Text
 
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import code
-
-# Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers.
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns that a description to the right of a command needs
@@ -59,7 +60,7 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
 
 
 def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str = "quiet", gap: int = 2) -> Table:
-    """Return a table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
+    """A table without rows: words stand and wrap in the columns `left`, and numbers at the right of the others.
 
     A number that has no room ends in an ellipsis, since its start would read as another number. `style` is that of the
     heads, and `gap` the blanks between columns.
@@ -100,7 +101,7 @@ def numbered(lines: Iterable[Text]) -> Table:
 
 
 def shown_path(file: str) -> str:
-    """Return a path relative to the current folder if it lies there."""
+    """A path relative to the current folder if it lies there."""
     path = Path(file)
     try:
         return str(path.resolve().relative_to(Path.cwd()))
@@ -164,8 +165,6 @@ class Folded:
         if len(lines) > _LINES or len(self.more) > 1:
             yield Group(*section(self.title, self.question, *self.more))
 
-
-# Pages that are longer than the terminal: shown in the user's pager, as man pages are.
 
 _LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits
 

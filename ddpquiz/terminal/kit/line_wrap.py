@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.containers import Lines
 from rich.text import Text
 
-INLINE = re.compile(r"`([^`\n]+)`")
+_INLINE = re.compile(r"`([^`\n]+)`")
 _NO_BREAK = "\ue000"  # replaces a blank at which prose must not break
 _AROUND = 6  # room for quotes, brackets and a full stop next to code
 
@@ -25,8 +25,8 @@ class Prose(Text):
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines; code stays on one line where it fits on one."""
         coloured = console.color_system is not None and not console.no_color
-        found = INLINE.finditer(self.plain)
-        pieces = self.divide([at for one in found for at in (one.start(), one.start(1), one.end(1), one.end())])
+        code = _INLINE.finditer(self.plain)
+        pieces = self.divide([at for part in code for at in (part.start(), part.start(1), part.end(1), part.end())])
         shown = self.blank_copy()
         for number, piece in enumerate(pieces):
             is_code, is_tick = number % 4 == 2, number % 2 == 1
@@ -72,7 +72,7 @@ def _folded(line: Text, width: int) -> Iterator[Text]:
 
 
 def _cut(text: str, width: int, comment: int, quoted: list[tuple[int, int]]) -> tuple[int, str]:
-    """Return where to break a long line and what to put there: preferably a blank outside of quotes."""
+    """Where to break a long line and what to put there: preferably a blank outside of quotes."""
     first = len(text) - len(text.lstrip()) + 1
     places: dict[int, tuple[int, str]] = {}  # the last place of each kind, the best kind first
     for at in range(first, len(text)):

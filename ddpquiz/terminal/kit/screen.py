@@ -23,7 +23,7 @@ _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
 def is_interactive() -> bool:
-    """Return True if a person uses a terminal that can be painted; otherwise, questions would get no answer."""
+    """Whether a person uses a terminal that can be painted; otherwise, questions would get no answer."""
     ends = (sys.stdin, sys.stdout)  # None if the command was started with one of them closed
     can_be_painted = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
     return can_be_painted and all(end is not None and end.isatty() for end in ends)

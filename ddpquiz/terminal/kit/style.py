@@ -50,7 +50,7 @@ _ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-class PlainConsole(Console):
+class _PlainConsole(Console):
     """A console that removes control characters from all text, wherever it comes from."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -63,12 +63,12 @@ class PlainConsole(Console):
 
 
 def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
-    """Return a console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
-    return PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
+    """A console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
+    return _PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
 
 
 def complaints() -> Console:
-    """Return such a console for standard error."""
+    """Such a console for standard error."""
     return console(sys.stderr)
 
 
@@ -85,11 +85,11 @@ def prose(text: str, style: str = "") -> Text:
     """
     text = _unwrapped(plain(text).strip("\n"))
     shown, at = Prose(style=style), 0
-    for found in _SPAN.finditer(text):
-        shown.append(text[at : found.start()])
-        words = found[0] if found["code"] else found[found.lastgroup or 0]
-        shown.append(words, style=found.lastgroup)
-        at = found.end()
+    for span in _SPAN.finditer(text):
+        shown.append(text[at : span.start()])
+        words = span[0] if span["code"] else span[span.lastgroup or 0]
+        shown.append(words, style=span.lastgroup)
+        at = span.end()
     return shown.append(text[at:])
 
 

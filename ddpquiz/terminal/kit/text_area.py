@@ -1,4 +1,4 @@
-"""A text of several lines with a cursor, of which a few rows are visible."""
+"""Writing a text: on the screen, with a cursor and a few visible rows, or in the user's own editor."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.layout import columns
 from ddpquiz.terminal.kit.style import plain
 
-# A text of several lines with a cursor, of which a few rows are visible.
-
 _ROWS = 6  # visible rows of the text
 _ABOVE = 2  # visible rows above the cursor
 _MARGIN = 3  # columns for the prompt, and for the cursor behind the last character
@@ -37,7 +35,7 @@ class TextArea:
         return TextArea(self.text[: self.cursor] + text + self.text[self.cursor :], self.cursor + len(text))
 
     def key(self, key: str, width: int) -> TextArea:
-        """Return the area after a key, for a screen of this width; unknown keys change nothing."""
+        """The area after a key, for a screen of this width; unknown keys change nothing."""
         at = self.cursor
         line = self.text.rfind("\n", 0, at) + 1
         end = at + len(self.text[at:].partition("\n")[0])
@@ -119,8 +117,6 @@ def _rows(text: str, width: int) -> list[tuple[int, int]]:
         line += len(words) + 1
     return rows
 
-
-# Writing in the user's own editor, by way of a temporary file, or on a file that exists.
 
 _LINE = "# ------ Write below this line; the lines above it are ignored. ------"
 

@@ -62,7 +62,7 @@ def lesson(
 
 
 def demo_command(link: DemoLink) -> str:
-    """Return the command that runs a demo with the arguments that a concept names."""
+    """The command that runs a demo with the arguments that a concept names."""
     words = ["ddpquiz", "demo", link.run]
     words += ["--nproc", str(link.ranks)] if link.ranks else []
     words += ["--", *link.args] if link.args else []

@@ -1,4 +1,4 @@
-"""The page of an item: its question, its answer, why, its source, and the code of its proof."""
+"""Items to read: the page of one, and lists of the curriculum, a path, a concept, search results, and demos."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:  # most pages need none of them
     from ddpquiz.curriculum.search import Hit
     from ddpquiz.learning.side_files import Timing
 
-# The page of an item: its question, its answer, why, its source, and the code of its proof.
-
-MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
+_MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
 
 def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
@@ -55,7 +53,7 @@ def sample(question: Question) -> Posed:
 
 
 def asks(item: Item) -> str:
-    """Return what an item asks."""
+    """What an item asks."""
     if isinstance(item, Question):
         return sample(item).question.ask
     return item.front if isinstance(item, Card) else item.ask
@@ -63,7 +61,7 @@ def asks(item: Item) -> str:
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
     """Draw the name of an item, its type, and the learner's marks."""
-    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
+    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(_MARKS[mark], style="warn") for mark in marks)]
     return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
 
 
@@ -117,8 +115,13 @@ def _options(options: tuple[Option, ...]) -> RenderableType:
     return columns(rows)
 
 
+def ranks_of(proof: Proof) -> str:
+    """Write on how many ranks a proof runs; the number may be a formula."""
+    return f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+
+
 def _proof(proof: Proof) -> list[RenderableType]:
-    ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+    ranks = ranks_of(proof)
     if isinstance(proof, CodeProof):
         what = "this code" if proof.code else "the question's own code"
         if proof.fixed:
@@ -129,7 +132,7 @@ def _proof(proof: Proof) -> list[RenderableType]:
     return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
 
 
-# Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos.
+# Lists
 
 Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 
@@ -162,12 +165,13 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
         *([plural(labs, "lab")] if labs else []),
     ]
     items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
-    found = Counter(mark for item in items for mark in marks.get(item.key, ()))
-    marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
-    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
-    commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
+    counts = Counter(mark for item in items for mark in marks.get(item.key, ()))
+    words = " · ".join(f"{counts[kind]} {name}" for kind, name in _MARKS.items() if counts[kind])
+    marked_items = [Text(f"You marked: {words}")] if words else []
+    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(counts[kind] for kind in kinds)]
+    commands = [f"ddpquiz list {' '.join(names_them)}"] if counts else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
-    return Group(*parts, Text(), Text(" · ".join(totals)), *(marked_items if found else []), *lines)
+    return Group(*parts, Text(), Text(" · ".join(totals)), *marked_items, *lines)
 
 
 def learning_path(concepts: Sequence[Concept]) -> Group:
@@ -210,7 +214,7 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
 
 
 def heading(hit: Hit) -> str:
-    """Return the title of a concept, or what an item asks."""
+    """The title of a concept, or what an item asks."""
     question = _question(hit)
     return asks(question) if question else hit.heading
 
@@ -225,7 +229,7 @@ def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
         return Group(Text("None."))
     parts: list[RenderableType] = []
     for kind, item, day, note, ask in marks:
-        parts += [Text.assemble((plain(item), "code"), "  ", (f"{MARKS[kind]} · {day}", "quiet"))]
+        parts += [Text.assemble((plain(item), "code"), "  ", (f"{_MARKS[kind]} · {day}", "quiet"))]
         parts += [indented(one_line(text)) for text in (ask, note) if text]
     if any(kind == "suspend" for kind, *_ in marks):
         parts += [Text(), Text("ddpquiz progress restore ITEM", style="code")]
@@ -271,7 +275,7 @@ def _sort(item: Item) -> str:
 
 
 def _part_with(word: str, hit: Hit) -> str:
-    """Return the sentence, or the line of a question's code, that contains a word, from shortly before the word."""
+    """The sentence, or the line of a question's code, that contains a word, from shortly before the word."""
     question = _question(hit)
     parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
@@ -300,7 +304,7 @@ def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]
 
 
 def _about(demo: Demo, catalog: Catalog) -> Concept | None:
-    """Return the concept that uses a demo most often; among equals, one that lists it first."""
+    """The concept that uses a demo most often; among equals, one that lists it first."""
 
     def weight(concept: Concept) -> tuple[int, bool]:
         runs = [link.run for link in concept.demos]

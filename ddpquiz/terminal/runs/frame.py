@@ -25,9 +25,9 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 
-TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
-FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
-STEPPING = 4  # more lines that a screen needs for lanes at its bottom while a run is stepped through
+_TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
+_FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
+_STEPPING = 4  # more lines that a screen needs for lanes at its bottom while a run is stepped through
 INTERRUPTED = "You stopped the run."
 TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
 _MARKS = {"✓": "good", "✗": "bad"}  # at the start of a verdict
@@ -81,7 +81,7 @@ def on_screen(
     """
     width = size.width
     lanes = gantt(shown, width, live=True, until=until)
-    stays = 2 * (len(shown.columns) + AROUND) + STEPPING * tensors <= size.height
+    stays = 2 * (len(shown.columns) + AROUND) + _STEPPING * tensors <= size.height
     operation = [running(shown, width)] if shown.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
     room = size.height - 1 - _height(below, width)  # one line for the keys
@@ -98,12 +98,12 @@ def _body(
     """Draw what stands above the ranks over time, in `room` lines; return also whether all labels fit."""
     width, claims = view.width, _claims(shown, view.width)
     room -= _height(above, width)
-    tail = TAIL.start * bool(shown.lines)
+    tail = _TAIL.start * bool(shown.lines)
     values, fits = _values_in(room - tail - _height(claims, width), shown, view)
     if claims and not fits:
         claims = [Text(), Text.assemble(*shown.claims_counted)]
         values, fits = _values_in(room - tail - len(claims), shown, view)
-    left = min(max(room - _height([*claims, *values], width), TAIL.start), TAIL.stop - 1)
+    left = min(max(room - _height([*claims, *values], width), _TAIL.start), _TAIL.stop - 1)
     return [*above, *values, *claims, *(_line(line) for line in shown.lines[-left:])], fits
 
 
@@ -132,10 +132,10 @@ def _values_in(room: int, shown: RunFrame, view: ValueView) -> tuple[list[Render
         if lines <= room:
             return every, True
     count, heads = len(shown.values), drawn(0)[1]
-    rows = min(count, max(FEWEST_ROWS, count * (room - heads - 1) // max(1, lines - heads)))  # if all were as high
+    rows = min(count, max(_FEWEST_ROWS, count * (room - heads - 1) // max(1, lines - heads)))  # if all were as high
     while rows < count and drawn(rows + 1)[1] < room:
         rows += 1
-    while rows > FEWEST_ROWS and drawn(rows)[1] >= room:
+    while rows > _FEWEST_ROWS and drawn(rows)[1] >= room:
         rows -= 1
     some, height = drawn(rows)
     if rows >= count or height >= room:
@@ -207,7 +207,7 @@ def header(began: Began | None) -> Text:
 
 
 def torchrun(began: Began) -> str:
-    """Return the command line that runs the same without ddpquiz."""
+    """The command line that runs the same without ddpquiz."""
     script = Path(shown_path(began.script))
     return JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module).command()
 

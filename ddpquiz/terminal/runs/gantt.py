@@ -10,14 +10,14 @@ from ddpquiz.terminal.kit.grid import StyledText, TextLines
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column
-LEGEND: list[StyledText] = [
+_LEGEND: list[StyledText] = [
     *(piece for kind, sign in GLYPHS.items() for piece in (sign, (f" {kind}   ", "quiet"))),
     *(BRIEF, (" compute with a short call   ", "quiet")),
 ]
 AROUND = 4  # lines above and below the lanes: legend, axis, the running operation, and the keys
-SHORTEST = 0.1  # seconds that a lane shows at least
-WINDOW = 10.0  # seconds that a live view shows
-WIDEST = 100  # columns of a lane
+_SHORTEST = 0.1  # seconds that a lane shows at least
+_WINDOW = 10.0  # seconds that a live view shows
+_WIDEST = 100  # columns of a lane
 
 
 def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None) -> TextLines:
@@ -28,23 +28,23 @@ def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None
     short run then has room for all of itself from the start.
     """
     names = len(f"rank {max(shown.ranks, default=0)}") + 2
-    columns = max(10, min(width - names, WIDEST))
+    columns = max(10, min(width - names, _WIDEST))
     lanes = shown.lanes
     if lanes is None:
         return TextLines([])
     first = lanes.first
     start, end = _window(first, shown.time, columns, until) if live else (first, lanes.last)
-    time = f"{WINDOW:.0f} s" if start > first else "time"
-    lines: list[list[StyledText]] = [[(time.ljust(names), "quiet"), *LEGEND]]
+    time = f"{_WINDOW:.0f} s" if start > first else "time"
+    lines: list[list[StyledText]] = [[(time.ljust(names), "quiet"), *_LEGEND]]
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
         for rank, spans in lanes.spans.items()
     ]
     zero = f" ({format_seconds(first)} into the run)"
-    return TextLines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
+    return TextLines([*lines, [(" " * names, ""), (_axis(start - first, end - first, columns, zero), "quiet")]])
 
 
-def axis(start: float, end: float, columns: int, zero: str = "") -> str:
+def _axis(start: float, end: float, columns: int, zero: str = "") -> str:
     """Write times below a lane, at round numbers; `zero` explains 0."""
     step = _round_up((end - start) * 12 / columns)
     digits = max(0, -math.floor(math.log10(step)))
@@ -63,14 +63,14 @@ def _round_up(number: float) -> float:
 
 
 def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
-    """Return the first and last time of the lanes; they grow to a round length, and then move by whole columns."""
-    if until is not None and until - first < WINDOW:
-        return first, max(until, first + SHORTEST)
-    if now - first < WINDOW:
-        return first, first + _round_up(max(SHORTEST, now - first))
-    column = WINDOW / columns
+    """The first and last time of the lanes; they grow to a round length, and then move by whole columns."""
+    if until is not None and until - first < _WINDOW:
+        return first, max(until, first + _SHORTEST)
+    if now - first < _WINDOW:
+        return first, first + _round_up(max(_SHORTEST, now - first))
+    column = _WINDOW / columns
     end = math.ceil(now / column) * column
-    return end - WINDOW, end
+    return end - _WINDOW, end
 
 
 def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[StyledText]:

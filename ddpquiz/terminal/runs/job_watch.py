@@ -1,4 +1,7 @@
-"""Reads the files of a job that goes on again and again, and says whether it goes on."""
+"""A recorded job while it goes on, on a screen or as lines in a pipe, and the verdict on a job as a page.
+
+The files of its ranks are read again and again; `JobFollower` says what they hold, and whether the job goes on.
+"""
 
 import os
 import socket
@@ -28,11 +31,9 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.frame import on_screen, running, top
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
-# Reads the files of a job that goes on again and again, and says whether it goes on.
-
-FOLDER_PACE = 0.5  # seconds between two looks at the folder
-SHARE = 0.2  # of the time that reading may take
-SETTLED = 2.0  # seconds after which a job whose ranks have all ended is over; it may restart them
+_FOLDER_PACE = 0.5  # seconds between two looks at the folder
+_SHARE = 0.2  # of the time that reading may take
+_SETTLED = 2.0  # seconds after which a job whose ranks have all ended is over; it may restart them
 
 
 class JobFollower:
@@ -61,17 +62,17 @@ class JobFollower:
         gone = frozenset(rank for rank, pid in self.state.pids.items() if self._is_gone(rank, pid))
         if gone != self.gone:
             self.gone, self._changed_at, is_new = gone, now, True
-        self._next_look = time.monotonic() + max(FOLDER_PACE, (time.monotonic() - now) / SHARE)
+        self._next_look = time.monotonic() + max(_FOLDER_PACE, (time.monotonic() - now) / _SHARE)
         return is_new
 
     def now(self) -> float:
-        """Return the time in the job, as far as its files tell."""
+        """The time in the job, as far as its files tell."""
         return self.state.time + (0.0 if self.over else time.monotonic() - self._changed_at)
 
     @property
     def over(self) -> bool:
         """Whether all ranks that have a record have ended, and nothing was added for a while."""
-        if self.record is None or time.monotonic() - self._changed_at < SETTLED:
+        if self.record is None or time.monotonic() - self._changed_at < _SETTLED:
             return False
         ended = {*self.state.exited, *self.gone}
         return all(rank in ended for rank in self.record.present)
@@ -112,9 +113,6 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-# A verdict as a page: what is wrong, where each rank stands, and what to look at next.
-
-
 def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     """Draw a verdict, with what it rests on."""
     title = Text(verdict.title, style="good" if verdict.fault == "none" else "bad")
@@ -135,12 +133,10 @@ def _position_row(each: RankPosition) -> tuple[Text, Text, Text]:
     return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
 
 
-# A recorded job while it goes on: on a screen, or as lines in a pipe.
-
-MOST_LANES = 16  # ranks that have a lane each; more are put together
-PACE = 0.25  # seconds between two frames
-LINES = 2.0  # seconds between two groups of lines in a pipe
-LEAVE = Hotkey("q", "leave", "leave; the job goes on")
+_MOST_LANES = 16  # ranks that have a lane each; more are put together
+_PACE = 0.25  # seconds between two frames
+_LINES = 2.0  # seconds between two groups of lines in a pipe
+_LEAVE = Hotkey("q", "leave", "leave; the job goes on")
 
 
 def watch_on_screen(follower: JobFollower, console: Console) -> None:
@@ -165,9 +161,9 @@ def watch_in_lines(follower: JobFollower, console: Console) -> None:
                 line = f"{follower.now():8.1f} s  {format_ranks(each.ranks)}  {each.doing}{place}  {_calls(each)}"
                 console.print(Text(plain(line)), soft_wrap=True)
             console.file.flush()
-        end = time.monotonic() + LINES
+        end = time.monotonic() + _LINES
         while time.monotonic() < end and not follower.over:
-            time.sleep(PACE)
+            time.sleep(_PACE)
             follower.read()
     _print_end(follower, console)
 
@@ -189,7 +185,7 @@ class JobScreen(RunScreen):
 
     def picture(self) -> tuple[RenderableType, Sequence[RenderableType]]:
         state, now, width = self.state, self.follower.now(), self.screen.console.width
-        if state.ranks <= MOST_LANES:
+        if state.ranks <= _MOST_LANES:
             return on_screen(describe_frame(state, shown_path, now=now), self.screen.console.size)
         groups = alike_ranks(state, _present(self.follower), self.follower.gone)
         count = Text(f"{plural(state.ranks, 'rank')} · {format_seconds(now)}", style="quiet")
@@ -198,17 +194,17 @@ class JobScreen(RunScreen):
         return Group(*top(shown), count, *rows), [running(shown, width)]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [LEAVE]
+        return [_LEAVE]
 
     def keys(self) -> list[Hotkey]:
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
-        return [LEAVE, source, HELP]
+        return [_LEAVE, source, HELP]
 
     def press(self, key: str) -> None:
         self.left = key == "q"
 
     def wait(self, keys: Keys) -> str | None:
-        key = keys.get(PACE)
+        key = keys.get(_PACE)
         self.follower.read()
         return key
 
@@ -219,7 +215,7 @@ def _wait_for_records(follower: JobFollower, console: Console) -> None:
         console.print(Text(f"Waiting for records in {plain(str(follower.folder))} ... (ctrl+c leaves)"), soft_wrap=True)
         console.file.flush()
     while follower.record is None:
-        time.sleep(PACE)
+        time.sleep(_PACE)
         follower.read()
 
 

@@ -14,10 +14,10 @@ from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.frame import frame
 
-WIDTH = 100  # columns
-MARGIN = 12  # units around the text of an SVG
-FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
-SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+_WIDTH = 100  # columns
+_MARGIN = 12  # units around the text of an SVG
+_FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
+_SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <title>__TITLE__</title>
 <style>
 .{unique_id}-matrix {{ font-family: __FONTS__; font-size: {char_height}px; font-variant-east-asian: full-width; }}
@@ -36,29 +36,29 @@ SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www
 
 
 def svg(state: RunState) -> str:
-    """Return the last frame as SVG."""
-    drawn = _drawn(state).export_svg(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(SVG, state))
+    """The last frame as SVG."""
+    drawn = _drawn(state).export_svg(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(_SVG, state))
     return re.sub(r'viewBox="0 0 (\S+) (\S+)"', _with_margin, drawn, count=1)
 
 
 def _drawn(state: RunState) -> Console:
-    console = style.console(io.StringIO(), width=WIDTH, record=True, force_terminal=True, color_system="256")
-    console.print(frame(describe_frame(state, shown_path), WIDTH))
+    console = style.console(io.StringIO(), width=_WIDTH, record=True, force_terminal=True, color_system="256")
+    console.print(frame(describe_frame(state, shown_path), _WIDTH))
     return console
 
 
 def _filled(template: str, state: RunState) -> str:
-    """Return a template of ours, as rich formats it, with what does not depend on the frame."""
+    """A template of ours, as rich formats it, with what does not depend on the frame."""
     title = plain(state.began.title or state.began.script) if state.began else "ddpquiz"
     values = {
         "TITLE": escape(title).replace("{", "{{").replace("}", "}}"),
-        "FONTS": FONTS,
-        "MARGIN": str(MARGIN),
+        "FONTS": _FONTS,
+        "MARGIN": str(_MARGIN),
         "BACKGROUND": DEFAULT_TERMINAL_THEME.background_color.hex,
     }
     return re.sub("__([A-Z]+)__", lambda name: values[name[1]], template)
 
 
 def _with_margin(view: re.Match[str]) -> str:
-    width, height = (float(size) + 2 * MARGIN for size in view.groups())
-    return f'viewBox="{-MARGIN} {-MARGIN} {width:g} {height:g}"'
+    width, height = (float(size) + 2 * _MARGIN for size in view.groups())
+    return f'viewBox="{-_MARGIN} {-_MARGIN} {width:g} {height:g}"'

@@ -16,14 +16,14 @@ from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, claims, failure, header, remarks, result
 
-PATIENCE = 0.1  # seconds to wait for more events
+_PATIENCE = 0.1  # seconds to wait for more events
 
 
 def print_run(run: Run, console: Console) -> RunState:
     """Print a run as it goes on; what ranks write to standard error goes there."""
     with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
         while not run.over:
-            print_events(run.read(PATIENCE), run.seen, console, complaints())
+            print_events(run.read(_PATIENCE), run.seen, console, complaints())
     return run.seen
 
 
@@ -40,7 +40,7 @@ def print_json(run: Run) -> RunState:
     """Print every event of a run as a line of JSON."""
     with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
         while not run.over:
-            if events := run.read(PATIENCE):
+            if events := run.read(_PATIENCE):
                 sys.stdout.write("".join(f"{encode(event)}\n" for event in events))
                 sys.stdout.flush()
     return run.seen

@@ -18,17 +18,17 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
-PACE = 0.3  # seconds that a step is shown while it plays
+_PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
     Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next)"),
     Hotkey("n N", "operation", "go to just before the first call of the next or previous operation"),
     Hotkey("space", "play", "play the calls one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
-BACK = Hotkey("q", "back", "back to where you were")
+_BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "end", "go to the end of the run, past the other calls")
-FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is")
-AFTER = (
+_FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is")
+_AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q and esc do it too)"),
     Hotkey("r", "again", "run it once more"),
@@ -41,7 +41,7 @@ def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_
     With `stay`, in the middle of a sitting, nothing is left there. With `at_end`, the last step is shown first.
     """
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
-        shown = ReplayScreen(events, screen, len(events) if at_end else 0, leave=BACK if stay else LEAVE)
+        shown = ReplayScreen(events, screen, len(events) if at_end else 0, leave=_BACK if stay else LEAVE)
         shown.loop(screen, keys)
     state = shown.state
     if not stay:
@@ -98,10 +98,10 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [*([FINISH] if self._at_end else []), *KEYS, self._leave]
+        return [*([_FINISH] if self._at_end else []), *KEYS, self._leave]
 
     def patience(self) -> float | None:
-        return PACE if self._playing else None
+        return _PACE if self._playing else None
 
     def wait(self, keys: Keys) -> str | None:
         key = super().wait(keys)
@@ -142,7 +142,7 @@ class ReplayScreen(RunScreen):
         self._cursor.seek(self._stops[self._at])
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: home and end are steps here."""
+        """The key as it scrolls: home and end are steps here."""
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
 
 
@@ -179,7 +179,7 @@ class EndScreen(RunScreen):
         return remarks(self.state)
 
     def picture_keys(self) -> list[Hotkey]:
-        return list(AFTER)
+        return list(_AFTER)
 
     def press(self, key: str) -> None:
         match key:

@@ -19,11 +19,11 @@ from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
 from ddpquiz.terminal.runs.summary import summary
 
-Page = Literal["picture", "source", "tries", "summary"]
-PAGES: dict[str, Page] = {"v": "source", "t": "tries", "s": "summary"}
-DIGITS = "0123456789"
+_Page = Literal["picture", "source", "tries", "summary"]
+_PAGES: dict[str, _Page] = {"v": "source", "t": "tries", "s": "summary"}
+_DIGITS = "0123456789"
 _SCROLLING = (Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom"))
-ERR = ("err ", "warn")  # stands before a line of standard error where any was written
+_ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
 
 class RunScreen(KeyScreen):
@@ -36,7 +36,7 @@ class RunScreen(KeyScreen):
         super().__init__()
         self.screen = screen
         self.chosen: Suggestion | None = None  # the run to start next
-        self._page: Page | int = "picture"  # or the rank whose log is shown
+        self._page: _Page | int = "picture"  # or the rank whose log is shown
         self._found: tuple[Suggestion, ...] | None = None  # what the script suggests, once the script is known
 
     @property
@@ -50,7 +50,7 @@ class RunScreen(KeyScreen):
 
     @abstractmethod
     def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that work on the picture only, the most needed first."""
+        """The keys that work on the picture only, the most needed first."""
 
     def interrupt(self) -> None:
         self.press("q")
@@ -71,7 +71,7 @@ class RunScreen(KeyScreen):
         return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys, HELP]
 
     def help(self) -> RenderableType:
-        return legend(self.keys() if self._page == "picture" else self._keys_of_page())
+        return _legend(self.keys() if self._page == "picture" else self._keys_of_page())
 
     def handle_key(self, key: str) -> None:
         """Obey a key: those that open a page work everywhere, those of the picture only there.
@@ -79,16 +79,16 @@ class RunScreen(KeyScreen):
         Digits open logs, except where suggestions are listed: there they start the suggestion of that number.
         """
         here = self.state.all_ranks
-        if key in DIGITS and self._page == "tries" and self.can_start and not self.helping:
+        if key in _DIGITS and self._page == "tries" and self.can_start and not self.helping:
             self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
             if self.chosen:
                 self.interrupt()
-        elif key in DIGITS and int(key) in here:
+        elif key in _DIGITS and int(key) in here:
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):
             self._open(here[(here.index(self._page) + 1) % len(here)])
-        elif key in {each.key for each in self._page_keys()} & PAGES.keys():
-            self._open(PAGES[key])
+        elif key in {each.key for each in self._page_keys()} & _PAGES.keys():
+            self._open(_PAGES[key])
         elif self.on_picture or self.helping or key == HELP.key:
             super().handle_key(key)
         elif key in GOES_BACK:
@@ -122,14 +122,14 @@ class RunScreen(KeyScreen):
                     self.screen.to_end()
                 return log(self.state, rank, width), [Text(f"rank {rank}", style="head")]
 
-    def _open(self, page: Page | int) -> None:
+    def _open(self, page: _Page | int) -> None:
         """Open a page, or go back from it with the key that opened it."""
         self._page = "picture" if page == self._page and not self.helping else page
         self.helping = False
         self.screen.to_top()
 
     def _page_keys(self) -> list[Hotkey]:
-        here = [rank for rank in self.state.all_ranks if rank < len(DIGITS)]
+        here = [rank for rank in self.state.all_ranks if rank < len(_DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
@@ -142,7 +142,7 @@ class RunScreen(KeyScreen):
         return [BACK, *_SCROLLING, *self._page_keys()]
 
     def _keys_of_page(self) -> list[Hotkey]:
-        opened_by = next((key for key, page in PAGES.items() if page == self._page), "")
+        opened_by = next((key for key, page in _PAGES.items() if page == self._page), "")
         pages = [key for key in [*self._page_keys(), HELP] if key.key != opened_by]
         if self._page == "tries" and self.can_start:
             last = min(len(self._suggestions()), 9)
@@ -152,7 +152,7 @@ class RunScreen(KeyScreen):
         return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *_SCROLLING, *pages]
 
     def _suggestions(self) -> tuple[Suggestion, ...]:
-        """Return what the script suggests; it is read once a run, and not for every frame."""
+        """What the script suggests; it is read once a run, and not for every frame."""
         if self._found is None and self.state.began:
             self._found = suggestions(self.state.began)
         return self._found or ()
@@ -171,14 +171,14 @@ def log(state: RunState, rank: int, width: int) -> TextLines:
 def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[StyledText]]:
     margin: list[StyledText] = [(f"{line.time:7.2f}  ", "quiet")]
     if has_errors:
-        margin.append(ERR if line.stream == "stderr" else (" " * len(ERR[0]), ""))
+        margin.append(_ERR if line.stream == "stderr" else (" " * len(_ERR[0]), ""))
     indent = sum(len(text) for text, _ in margin)
     parts = folded(line.text, width - indent)
     below: list[StyledText] = [(" " * indent, "")]
     return [[*(below if number else margin), (part, "")] for number, part in enumerate(parts)]
 
 
-VALUES: dict[StyledText, str] = {
+_VALUES: dict[StyledText, str] = {
     (MARK, "accent"): "new: it changed in the last half second, or since the previous call",
     ("-", "quiet"): "nothing yet",
     ("..", ""): "cut: the log of the rank has all of it",
@@ -190,7 +190,7 @@ VALUES: dict[StyledText, str] = {
     ("waiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
-LANES: dict[StyledText, str] = {
+_LANES: dict[StyledText, str] = {
     GLYPHS["compute"]: "the rank runs its script and does not communicate",
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
@@ -198,22 +198,22 @@ LANES: dict[StyledText, str] = {
     BRIEF: "the rank computes, with an operation too short for a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
-CLAIMS: dict[StyledText, str] = {
+_CLAIMS: dict[StyledText, str] = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
     MARKS["not reached"]: "not this run: the claim needs other options",
 }
-SOURCE: dict[StyledText, str] = {
+_SOURCE: dict[StyledText, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
     (GONE, "warn"): "these ranks have ended; those that ddpquiz stopped keep their mark",
 }
 
 
-def legend(keys: Iterable[Hotkey]) -> RenderableType:
+def _legend(keys: Iterable[Hotkey]) -> RenderableType:
     """Draw the page of help: the keys, then what each sign means."""
     parts: list[RenderableType] = [help_page(keys)]
-    pages = {"What ranks hold": VALUES, "Ranks over time": LANES, "Claims": CLAIMS, "Source": SOURCE}
+    pages = {"What ranks hold": _VALUES, "Ranks over time": _LANES, "Claims": _CLAIMS, "Source": _SOURCE}
     for title, signs in pages.items():
         parts += section(title, columns((Text(sign, style), Text(means)) for (sign, style), means in signs.items()))
     return Group(*parts)

@@ -18,10 +18,10 @@ from ddpquiz.terminal.kit.grid import StyledText, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
 
-MARGIN = 8  # columns for the marks, at least
-NUMBER = 5  # columns for line numbers
+_MARGIN = 8  # columns for the marks, at least
+_NUMBER = 5  # columns for line numbers
 _COLUMNS = re.compile(r"^\s|\S {2}")  # matches lines that are set in columns
-HANGS = 4  # columns by which a folded line is indented further than its start
+_HANGS = 4  # columns by which a folded line is indented further than its start
 _LINE = re.compile(r"(?:Try)? +(\S.*?) {2,}(\S.*)")  # of the docstring's paragraph that starts with `Try`
 _RANKS = re.compile(r"on (\d+) ranks?(?:, then (\d+))?")  # other numbers of ranks instead of arguments
 
@@ -33,10 +33,10 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script, marks = shown.began.script if shown.began else "", shown.marks
-    margin = max([MARGIN, *map(len, marks.values())])
+    margin = max([_MARGIN, *map(len, marks.values())])
     above: list[list[StyledText]] = [[(sentence, "warn")] for sentence in shown.elsewhere]
-    found = script_text(script)
-    lines = _drawn(found[1], width - margin - NUMBER) if found else []
+    read = script_text(script)
+    lines = _drawn(read[1], width - margin - _NUMBER) if read else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
     drawn, look_at = above, 0
@@ -44,13 +44,13 @@ def source(shown: RunFrame, width: int) -> tuple[TextLines, int]:
         look_at = len(drawn) if number == shown.current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[StyledText] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        below: list[StyledText] = [(" " * (margin + NUMBER), "")]
+        below: list[StyledText] = [(" " * (margin + _NUMBER), "")]
         drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
     return TextLines(drawn), 0 if shown.ended_well else look_at
 
 
 def script_text(script: str) -> tuple[Path, str] | None:
-    """Return the path and the text of a script, if it can be read; demos of saved runs are looked up among ours."""
+    """The path and the text of a script, if it can be read; demos of saved runs are looked up among ours."""
     for path in (Path(script), demos_dir() / Path(script).name):
         if (text := read_source(path)) is not None:
             return path, text
@@ -59,7 +59,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 @lru_cache(1)
 def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
-    """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
+    """The lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 
     lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
@@ -69,14 +69,14 @@ def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
     return [
         [[(piece.text, piece.style or "") for piece in part.render(console())] for part in parts]
         for parts in (
-            _folded(line, width, 0 if at in explanation and _is_prose(line) else HANGS) if line is not None else []
+            _folded(line, width, 0 if at in explanation and _is_prose(line) else _HANGS) if line is not None else []
             for at, line in enumerate(lines)
         )
     ]
 
 
 def _end_of_docstring(text: str) -> int:
-    """Return the number of the last line of the script's docstring; 0 if it has none."""
+    """The number of the last line of the script's docstring; 0 if it has none."""
     try:
         script = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -124,29 +124,30 @@ class Suggestion:
 
 
 def suggestions(began: Began | None) -> tuple[Suggestion, ...]:
-    """Return what to try with the script of a run."""
+    """What to try with the script of a run."""
     return of_script(began.script, began.module) if began else ()
 
 
 def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
-    """Return what to try with a script; nothing where the script suggests nothing or cannot be read here."""
-    found = script_text(script)
-    if found is None:
+    """What to try with a script; nothing where the script suggests nothing or cannot be read here."""
+    read = script_text(script)
+    if read is None:
         return ()
-    path, text = found
+    path, text = read
     name = demo_name(path)
     if not module and path.resolve() == demo_file(name).resolve():
         return _parse(text, f"ddpquiz demo {name}{{}}")
     return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
 
 
-def tries(found: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
+def tries(suggested: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
     """Draw suggestions, each command on a line of its own; `numbered` puts the key before it that starts it."""
-    parts: list[RenderableType] = [Text("Try next" if found else "This script suggests nothing to try.", style="head")]
-    for number, each in enumerate(found, 1):
+    title = "Try next" if suggested else "This script suggests nothing to try."
+    parts: list[RenderableType] = [Text(title, style="head")]
+    for number, suggestion in enumerate(suggested, 1):
         key = f"{number} " if numbered and number <= 9 else ""
-        parts.append(indented(Text.assemble((key, "key"), (plain(each.command), "code"))))
-        parts += [indented(prose(each.shows), 6)] if each.shows else []
+        parts.append(indented(Text.assemble((key, "key"), (plain(suggestion.command), "code"))))
+        parts += [indented(prose(suggestion.shows), 6)] if suggestion.shows else []
     return parts
 
 
@@ -157,12 +158,12 @@ def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     paragraph = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
-    lines = [found.groups() for line in paragraph.splitlines() if (found := _LINE.fullmatch(line))]
-    return tuple(each for what, shows in lines for each in _runs(command, what, shows))
+    lines = [words.groups() for line in paragraph.splitlines() if (words := _LINE.fullmatch(line))]
+    return tuple(run for what, shows in lines for run in _runs(command, what, shows))
 
 
 def _runs(command: str, what: str, shows: str) -> list[Suggestion]:
-    """Return the runs that a line suggests; `command` has a place for options of ours."""
+    """The runs that a line suggests; `command` has a place for options of ours."""
     if ranks := _RANKS.fullmatch(what):
         counts = [int(count) for count in ranks.groups() if count]
         runs = [Suggestion(command.format(f" --nproc {count}"), ranks=count) for count in counts]

@@ -15,24 +15,17 @@ def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
     """Draw each process with its threads; a rank's children come after it."""
     parts: list[RenderableType] = []
     seen: set[int | None] = set()
-    for each in processes:
-        name = (
-            "a child"
-            if each.rank is None
-            else f"a child of rank {each.rank}"
-            if each.rank in seen
-            else f"rank {each.rank}"
-        )
-        seen.add(each.rank)
-        head = Text(f"{name}, process {each.pid}", style="bold")
-        parts += [Text()] * bool(parts) + [head.append(f": {each.why}" if each.why else "", style="not bold")]
-        for number, frames in enumerate(each.threads):
+    for process in processes:
+        head = Text(f"{_name(process, seen)}, process {process.pid}", style="bold")
+        seen.add(process.rank)
+        parts += [Text()] * bool(parts) + [head.append(f": {process.why}" if process.why else "", style="not bold")]
+        for number, frames in enumerate(process.threads):
             parts += [Text("  main thread" if number == 0 else f"  thread {number + 1}"), _frames(frames)]
     return Group(*parts)
 
 
 def _name(process: ProcessStacks, seen: Collection[int | None]) -> str:
-    """Return what a process is; a rank comes before its children."""
+    """What a process is; a rank comes before its children."""
     if process.rank is None:
         return "a child"
     return f"a child of rank {process.rank}" if process.rank in seen else f"rank {process.rank}"

@@ -1,4 +1,4 @@
-"""The account of a run as a page: time, bytes, and advice."""
+"""The account of a run as a page (time, bytes, and advice), and two runs side by side."""
 
 from collections.abc import Sequence
 
@@ -29,9 +29,7 @@ from ddpquiz.terminal.kit.layout import bullets, columns, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
 
-# The account of a run as a page: time, bytes, and advice.
-
-BAR = 12  # columns of the bar of a rank's time
+_BAR = 12  # columns of the bar of a rank's time
 
 
 def summary(account: RunSummary) -> RenderableType:
@@ -67,7 +65,7 @@ def _bar(seconds: dict[str, float]) -> Text:
     whole, bar, drawn, passed = sum(seconds.values()), Text(), 0, 0.0
     for kind, part in seconds.items():
         passed += part
-        columns = round(BAR * passed / whole) - drawn if whole else 0
+        columns = round(_BAR * passed / whole) - drawn if whole else 0
         glyph, style = GLYPHS[kind]
         bar.append(glyph * columns, style=style)
         drawn += columns
@@ -89,37 +87,37 @@ def _memory(account: RunSummary) -> Table:
     return table
 
 
-# Two runs side by side as a page: what got slower or faster, what is new or gone, and where the time went.
+# Two runs side by side: what got slower or faster, what is new or gone, and where the time went
 
-LINES = 10  # of each part
-KINDS = ("compute", "communication", "waiting")
+_LINES = 10  # of each part
+_KINDS = ("compute", "communication", "waiting")
 SAME = (
     "The runs do not differ: they make the same calls with the same bytes, and their times differ by no more than "
     "those of two runs of one script."
 )
 
 
-def comparison_page(found: Comparison, names: Sequence[str]) -> RenderableType:
+def comparison_page(comparison: Comparison, names: Sequence[str]) -> RenderableType:
     """Draw how two runs differ; `names` are those of their files."""
-    parts: list[RenderableType] = [_header(name, each) for name, each in zip(names, _labelled(found), strict=True)]
-    if not found.differs:
+    parts: list[RenderableType] = [_header(name, each) for name, each in zip(names, _labelled(comparison), strict=True)]
+    if not comparison.differs:
         return Group(*parts, Text(), prose(SAME))
-    parts += section("Time of an average rank", _time_changes(found))
-    for title, changes in (("Slower in B", found.slower), ("Faster in B", found.faster)):
+    parts += section("Time of an average rank", _time_changes(comparison))
+    for title, changes in (("Slower in B", comparison.slower), ("Faster in B", comparison.faster)):
         if changes:
-            parts += section(title, *_changes(found, changes))
-    for title, changes in (("Only in B", found.new), ("Only in A", found.gone)):
+            parts += section(title, *_changes(comparison, changes))
+    for title, changes in (("Only in B", comparison.new), ("Only in A", comparison.gone)):
         if changes:
             parts += section(title, *_amounts(changes))
-    if counts := [each for each in found.both if not each.same_calls]:
+    if counts := [each for each in comparison.both if not each.same_calls]:
         parts += section("Other calls or bytes, per rank", *_counts(counts))
-    if found.kinds:
-        parts += section("By kind of operation, time of an average rank", _kinds(found))
-    return Group(*parts, *section("Computing of each rank", _computing(found)))
+    if comparison.kinds:
+        parts += section("By kind of operation, time of an average rank", _kinds(comparison))
+    return Group(*parts, *section("Computing of each rank", _computing(comparison)))
 
 
-def _labelled(found: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
-    return ("A", found.a), ("B", found.b)
+def _labelled(comparison: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
+    return ("A", comparison.a), ("B", comparison.b)
 
 
 def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
@@ -129,52 +127,52 @@ def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
     return text.append(plain(f"; it failed: {run.why}"), style="bad") if run.why else text
 
 
-def _time_changes(found: Comparison) -> Table:
+def _time_changes(comparison: Comparison) -> Table:
     table = new_table(("", "A", "B", "B - A", "of A's time"))
-    for kind in KINDS:
-        table.add_row(kind, *_durations(found, found.a.average(kind), found.b.average(kind)))
-    table.add_row("all", *_durations(found, found.a.lifetime, found.b.lifetime))
+    for kind in _KINDS:
+        table.add_row(kind, *_durations(comparison, comparison.a.average(kind), comparison.b.average(kind)))
+    table.add_row("all", *_durations(comparison, comparison.a.lifetime, comparison.b.lifetime))
     return table
 
 
-def _durations(found: Comparison, first: float, second: float) -> tuple[str, ...]:
+def _durations(comparison: Comparison, first: float, second: float) -> tuple[str, ...]:
     change = second - first
-    return _seconds(first), _seconds(second), _signed(change), _percent(found.share(change)) if change else "-"
+    return _seconds(first), _seconds(second), _signed(change), _percent(comparison.share(change)) if change else "-"
 
 
 def _percent(share: float) -> str:
     return f"{round(share, 2) + 0.0:+.0%}"  # not -0%
 
 
-def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableType]:
+def _changes(comparison: Comparison, changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "A", "B", "B - A", "of A's time"), left=(0, 1))
-    for each in changes[:LINES]:
-        first, second = (amounts.seconds if amounts else 0.0 for amounts in (each.a, each.b))
-        table.add_row(*_names(each), *_durations(found, first, second))
+    for change in changes[:_LINES]:
+        first, second = (amounts.seconds if amounts else 0.0 for amounts in (change.a, change.b))
+        table.add_row(*_names(change), *_durations(comparison, first, second))
     return _limited(table, changes)
 
 
 def _amounts(changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "calls", "bytes", "time", "of it waiting"), left=(0, 1))
-    for each in changes[:LINES]:
-        cost = each.a or each.b
+    for change in changes[:_LINES]:
+        cost = change.a or change.b
         if cost:
-            table.add_row(*_names(each), *_count(cost), _seconds(cost.seconds), _seconds(cost.waiting))
+            table.add_row(*_names(change), *_count(cost), _seconds(cost.seconds), _seconds(cost.waiting))
     return _limited(table, changes)
 
 
 def _counts(changes: list[CostChange]) -> list[RenderableType]:
     table = new_table(("line", "operation", "calls A", "calls B", "bytes A", "bytes B"), left=(0, 1))
-    for each in changes[:LINES]:
-        if each.a and each.b:
-            (calls, size), (calls_b, size_b) = _count(each.a), _count(each.b)
-            table.add_row(*_names(each), calls, calls_b, size, size_b)
+    for change in changes[:_LINES]:
+        if change.a and change.b:
+            (calls, size), (calls_b, size_b) = _count(change.a), _count(change.b)
+            table.add_row(*_names(change), calls, calls_b, size, size_b)
     return _limited(table, changes)
 
 
-def _kinds(found: Comparison) -> Table:
+def _kinds(comparison: Comparison) -> Table:
     table = new_table(("", "A", "B", "B - A", "waiting A", "waiting B"))
-    for each in found.kinds:
+    for each in comparison.kinds:
         first, second = ((one.seconds, one.waiting) if one else (0.0, 0.0) for one in (each.a, each.b))
         table.add_row(
             plain(each.op), _seconds(first[0]), _seconds(second[0]), _signed(each.difference),
@@ -183,12 +181,12 @@ def _kinds(found: Comparison) -> Table:
     return table
 
 
-def _computing(found: Comparison) -> Table:
+def _computing(comparison: Comparison) -> Table:
     table = new_table(("", "A", "B", "B - A", "of A's time"))
-    first, second = ({each.rank: each.compute for each in run.times} for run in (found.a, found.b))
+    first, second = ({each.rank: each.compute for each in run.times} for run in (comparison.a, comparison.b))
     for rank in sorted({*first, *second}):
         if rank in first and rank in second:
-            cells = _durations(found, first[rank], second[rank])
+            cells = _durations(comparison, first[rank], second[rank])
         else:
             cells = (*(_seconds(times[rank]) if rank in times else "no rank" for times in (first, second)), "-", "-")
         table.add_row(f"rank {rank}", *cells)
@@ -214,5 +212,5 @@ def _signed(change: float) -> str:
 
 
 def _limited(table: Table, changes: list[CostChange]) -> list[RenderableType]:
-    more = len(changes) - LINES
+    more = len(changes) - _LINES
     return [table, Text(f"and {more:,} more", style="quiet")] if more > 0 else [table]

@@ -18,11 +18,11 @@ from ddpquiz.events.run_state import LINES
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, StyledText, TextLines
 from ddpquiz.terminal.kit.style import plain
 
-COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
-APART = 24  # the width of a column of short values in a live view, so that columns do not jump
-CHART = 72  # columns of a chart, at most
-PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
-NOTHING = Cell("-", "quiet")
+_COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
+_APART = 24  # the width of a column of short values in a live view, so that columns do not jump
+_CHART = 72  # columns of a chart, at most
+_PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
+_NOTHING = Cell("-", "quiet")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ def tables(
     labels = list(shown.values) if rows is None else _newest(shown, rows, new_first=view.tensors)
     names = max(map(cell_len, [f"rank {max(shown.ranks, default=0)}", *labels]))
     names = min(max(names, 8) if view.live else names, view.width // 3)
-    fit = max(1, (view.width - names) // (COLUMN + GAP))
+    fit = max(1, (view.width - names) // (_COLUMN + GAP))
     groups = math.ceil(len(shown.columns) / fit)
     count = math.ceil(len(shown.columns) / max(1, groups))
     widest = (view.width - names) // max(1, count) - GAP
@@ -74,26 +74,26 @@ def tables(
             grid.rows += _rows(Cell(label, "head"), cells, columns)
         if any(cell.marked for _, cells in grid.rows for cell in cells):
             grid.corner = Cell(f"{MARK} new", "accent")
-        drawn.append(grid.drawn(names, widest, narrowest=min(widest, APART) if view.live else 0))
+        drawn.append(grid.drawn(names, widest, narrowest=min(widest, _APART) if view.live else 0))
     return drawn
 
 
 def to_plot(shown: RunFrame, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
-    """Return the numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
+    """The numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
     series: dict[str, dict[int, list[float]]] = {}
     for label, row in shown.values.items():
-        if _count(row) < FEWEST:
+        if _count(row) < _FEWEST:
             continue
         numbers = {rank: _numbers_in(value.values) for rank, value in row.items()}
-        if max(map(len, numbers.values())) >= FEWEST and any(map(_bends, numbers.values())):
+        if max(map(len, numbers.values())) >= _FEWEST and any(map(_bends, numbers.values())):
             series[label] = {rank: each for rank, each in numbers.items() if each}
     longest = sorted(series, key=lambda label: -_count(shown.values[label]))
-    return {label: series[label] for label in longest[: max(1, min(most, width // NARROWEST))]}
+    return {label: series[label] for label in longest[: max(1, min(most, width // _NARROWEST))]}
 
 
 def charts(shown: RunFrame, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
     """Draw a chart for each label, beside each other."""
-    width = min(width // max(1, len(series)), CHART)
+    width = min(width // max(1, len(series)), _CHART)
     drawn = [_chart(label, series[label], _span(_count(shown.values[label])), width - GAP) for label in series]
     return TextLines(_beside([lines for lines in drawn if lines], width))
 
@@ -107,7 +107,7 @@ def _span(count: int) -> str:
 
 
 def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
-    """Return some labels in the order of their first values.
+    """Some labels in the order of their first values.
 
     First come those with a new value if `new_first`, then those that the script's docstring names, then the newest.
     """
@@ -124,20 +124,20 @@ def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
 
 
 def _cells(row: dict[int, LabelledValue], columns: _Columns, *, bars: bool) -> list[Cell]:
-    """Return the last value of each rank, with bars for all its values, on one scale for all ranks."""
+    """The last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: _numbers_in(value.values) for rank, value in row.items()} if bars else {}
     low, high = scale(numbers.values())
     cells = []
     for rank in columns.ranks:
         value, series = row.get(rank), numbers.get(rank, [])
         below = ((sparkline(series, min(columns.width, 16), low, high), "accent"),) if _bends(series) else ()
-        cells.append(Cell(value.text, "", below, value.is_new) if value else NOTHING)
+        cells.append(Cell(value.text, "", below, value.is_new) if value else _NOTHING)
     return cells
 
 
 def _rows(name: Cell, cells: list[Cell], columns: _Columns) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out a label: a column a rank; what does not fit goes right across, once if all values are the same."""
-    stacked = _are_pictures([cell.text for cell in cells if cell is not NOTHING])
+    stacked = _are_pictures([cell.text for cell in cells if cell is not _NOTHING])
     if not stacked and all(cell_len(cell.text) <= columns.width for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
@@ -156,7 +156,7 @@ def _are_pictures(texts: list[str]) -> bool:
     They are if each is one word of eight or more letters and dots, with at least one of both, all are equally long, and
     not all are the same: `FF..BB..` on one rank and `.FFFBBB.` on another.
     """
-    return len(set(texts)) > 1 and len(set(map(len, texts))) == 1 and all(PICTURE.fullmatch(text) for text in texts)
+    return len(set(texts)) > 1 and len(set(map(len, texts))) == 1 and all(_PICTURE.fullmatch(text) for text in texts)
 
 
 def _operation_rows(ranks: Sequence[RankColumn], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
@@ -171,7 +171,7 @@ def _operation_rows(ranks: Sequence[RankColumn], width: int) -> list[tuple[Cell,
 
 def _tensor(text: str | None, digits: int, width: int) -> Cell:
     if text is None:
-        return NOTHING
+        return _NOTHING
     return Cell(_cut(shortened(plain(text), digits), width), "quiet" if text == DONE else "code")
 
 
@@ -186,22 +186,22 @@ def _cut(text: str, width: int) -> str:
 
 # Curves
 
-BARS = "▁▂▃▄▅▆▇█"
-QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
-COLOURS = ("accent", "warn", "good", "code", "quiet")  # all but the one for errors
-HEIGHT = 6  # lines of a chart, without its title and its axis
-NARROWEST = 44  # columns of a chart
-MOST = 144  # numbers in a curve: two for each column of the widest chart
-NAMES = 14  # columns beside a chart for the names of ranks, at most
-FEWEST = 8  # numbers in a chart; a line of bars needs three
+_BARS = "▁▂▃▄▅▆▇█"
+_QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
+_COLOURS = ("accent", "warn", "good", "code", "quiet")  # all but the one for errors
+_HEIGHT = 6  # lines of a chart, without its title and its axis
+_NARROWEST = 44  # columns of a chart
+_MOST = 144  # numbers in a curve: two for each column of the widest chart
+_NAMES = 14  # columns beside a chart for the names of ranks, at most
+_FEWEST = 8  # numbers in a chart; a line of bars needs three
 
 _Item = TypeVar("_Item")
 
 
 def _numbers_in(values: Sequence[str]) -> list[float]:
-    """Return the values as numbers, at most MOST of them; an empty list if one is not a number."""
+    """The values as numbers, at most _MOST of them; an empty list if one is not a number."""
     try:
-        return [float(value) for value in _thinned(values, MOST)]
+        return [float(value) for value in _thinned(values, _MOST)]
     except ValueError:
         return []
 
@@ -217,7 +217,7 @@ def _bends(numbers: Sequence[float]) -> bool:
 
 
 def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
-    """Return the ends of a scale for several series: it starts at 0, or at the lowest number if that is negative."""
+    """The ends of a scale for several series: it starts at 0, or at the lowest number if that is negative."""
     finite = [number for numbers in several for number in numbers if math.isfinite(number)]
     return min([0.0, *finite]), max([0.0, *finite])
 
@@ -229,18 +229,18 @@ def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> 
     """
     span = (high - low) or 1.0
     numbers = _extremes(numbers, width)
-    return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
+    return "".join(_BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
 
 
 def _thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
-    """Return at most `most` items at even distances, with the first and the last one."""
+    """At most `most` items at even distances, with the first and the last one."""
     if len(numbers) <= most:
         return numbers
     return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
 
 
 def _extremes(numbers: Sequence[float], most: int) -> Sequence[float]:
-    """Return at most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
+    """At most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
     if len(numbers) <= most:
         return numbers
     finite = [number for number in numbers if math.isfinite(number)]
@@ -258,15 +258,15 @@ def _chart(title: str, series: dict[int, list[float]], span: str, width: int) ->
     low, high = min(finite), max(finite)
     ends = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
     left = max(map(len, ends))
-    columns = width - left - 2 - min(NAMES, 1 + len(format_ranks(series)))
-    canvas = _Canvas(columns, HEIGHT)
+    columns = width - left - 2 - min(_NAMES, 1 + len(format_ranks(series)))
+    canvas = _Canvas(columns, _HEIGHT)
     last: dict[int, list[int]] = {}
     for rank, numbers in reversed(series.items()):  # the first rank lies on top
-        row = canvas.draw(numbers, low, (high - low) or 1.0, COLOURS[rank % len(COLOURS)])
+        row = canvas.draw(numbers, low, (high - low) or 1.0, _COLOURS[rank % len(_COLOURS)])
         last.setdefault(row, []).append(rank)
     lines: list[list[StyledText]] = [[(" " * left + "  ", ""), (title, "head")]]
-    for row in range(HEIGHT):
-        value = ends[0] if row == 0 else ends[1] if row == HEIGHT - 1 else ""
+    for row in range(_HEIGHT):
+        value = ends[0] if row == 0 else ends[1] if row == _HEIGHT - 1 else ""
         tick = "┤" if value else "│"
         line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
         lines.append([*line, (f" {format_ranks(last[row])}" if row in last else "", "quiet")])
@@ -313,7 +313,7 @@ class _Canvas:
 
     def row(self, row: int) -> list[StyledText]:
         runs = groupby(zip(self.bits[row], self.styles[row], strict=True), key=lambda cell: cell[1])
-        return [("".join(QUARTERS[bits] for bits, _ in run), style) for style, run in runs]
+        return [("".join(_QUARTERS[bits] for bits, _ in run), style) for style, run in runs]
 
     def _line(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)

@@ -27,12 +27,12 @@ from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 from ddpquiz.terminal.runs.script import suggestions, tries
 
-PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
-FLASH = 0.02  # the same where a screen is open already
-FRAME = 0.1  # seconds between two frames, at the least
-SHARE = 0.1  # of a core that drawing may take
-IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
-FROM_START = "This is the run again, from its start."
+_PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
+_FLASH = 0.02  # the same where a screen is open already
+_FRAME = 0.1  # seconds between two frames, at the least
+_SHARE = 0.1  # of a core that drawing may take
+_IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
+_FROM_START = "This is the run again, from its start."
 Begin = Callable[[Request, bool], Run]  # starts a run; the flag tells whether it counts as the run that was asked for
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
@@ -92,16 +92,16 @@ def _ended_well(state: RunState) -> bool:
     return state.end is not None and state.end.ok
 
 
-def _is_same_run(one: Request, other: Request) -> bool:
-    """Return whether two requests are for the same run: the user can only change the arguments and the ranks."""
-    return (one.args, one.ranks) == (other.args, other.ranks)
+def _is_same_run(request: Request, asked: Request) -> bool:
+    """Whether two requests are for the same run: the user can only change the arguments and the ranks."""
+    return (request.args, request.ranks) == (asked.args, asked.ranks)
 
 
 def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScreen:
     """Show a run that has just begun; return the screen of its end, with what the user wants next."""
     recent = RecentEvents()
     run.listeners.append(recent.add)
-    view = LiveScreen(run, screen, options.hint)
+    view = _LiveScreen(run, screen, options.hint)
     view.can_start = True
     with contextlib.nullcontext() if options.stay else stopped_by(run, signal.SIGTERM, TERMINATED):
         view.follow_briefly(keys)
@@ -115,7 +115,7 @@ def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScre
     interrupted = ended is not None and ended.why == INTERRUPTED
     opens_replay = options.step and not interrupted
     if opens_replay:
-        end.walk(note=FROM_START)
+        end.walk(note=_FROM_START)
     fits = not options.hold and _fits(run.seen, screen.console, end.hint)
     if options.stay or opens_replay or view.outlasted or not (interrupted or fits):
         end.loop(screen, keys)
@@ -141,7 +141,7 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
 
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
-    """Return what stays in the scrollback: the last frame, and commands to go on from there."""
+    """What stays in the scrollback: the last frame, and commands to go on from there."""
     parts: list[RenderableType] = [
         frame(describe_frame(state, shown_path), console.width, hint=hint),
         *remarks(state),
@@ -150,11 +150,11 @@ def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own
             parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
-    found = suggestions(state.began) if state.end and state.end.ok else ()
-    return Group(*parts, *([Text(), *tries(found)] if found else []))
+    suggested = suggestions(state.began) if state.end and state.end.ok else ()
+    return Group(*parts, *([Text(), *tries(suggested)] if suggested else []))
 
 
-class LiveScreen(RunScreen):
+class _LiveScreen(RunScreen):
     """The live view of a run: painted when something has changed, and never for more than a tenth of the time."""
 
     def __init__(self, run: Run, screen: Screen, hint: Hint | None) -> None:
@@ -191,7 +191,7 @@ class LiveScreen(RunScreen):
 
     def follow_briefly(self, keys: Keys) -> None:
         """Follow the run for a moment without a screen, which a run that is over by then is not worth."""
-        end = time.monotonic() + (FLASH if self.screen.is_open else PATIENCE)
+        end = time.monotonic() + (_FLASH if self.screen.is_open else _PATIENCE)
         while not self.run.over and time.monotonic() < end:
             key = self._read(end, keys)
             if key == "ctrl+c":
@@ -222,7 +222,7 @@ class LiveScreen(RunScreen):
         if self.run.over:
             self.outlasted = self.outlasted or not self.on_picture
             return keys.get()
-        end, idle = time.monotonic() + max(FRAME, self._cost / SHARE), time.monotonic() + IDLE
+        end, idle = time.monotonic() + max(_FRAME, self._cost / _SHARE), time.monotonic() + _IDLE
         while not self.run.over:
             if key := self._read(end, keys):
                 return key
