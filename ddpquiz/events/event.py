@@ -40,6 +40,7 @@ Shape = Annotated[tuple[Count, ...], Range(0, 64)]
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
 ANY_SOURCE = -1  # stands for the source of a receive from any rank until it is known
 JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
+CallPlace = tuple[str, int, str]  # the file and the line that call, and the operator
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
@@ -67,8 +68,7 @@ class Operation(NamedTuple):
     tag: Annotated[int, Range(-(2**63), 2**63)] = 0
 
     @property
-    def place(self) -> tuple[str, int, str]:
-        """The file and the line that call, and the operator."""
+    def place(self) -> CallPlace:
         return self.file, self.line, self.op
 
     @property

@@ -1,4 +1,8 @@
-"""The time of one rank, laid out from left to right as its operations become known."""
+"""What happened when on which rank, put together from events as they come, of a live run and a saved one alike.
+
+A `Timeline` matches calls across ranks and feeds each fold that counts calls. It lays out the time of each rank from
+left to right, as soon as it is known who entered an operation when.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ddpquiz.events import event as events
-from ddpquiz.events.collective import Block, Call, CallOrder, Collective, Matching, Unfinished, is_known
+from ddpquiz.events.collective import Call, CallOrder, Collective, Matching, Unfinished
 from ddpquiz.events.costs import Costs, DelayCosts, RankTraining
 from ddpquiz.events.event import FORM, JOIN, Operation
 from ddpquiz.events.mismatch import Mismatch, Mismatches
 
-# The time of one rank, laid out from left to right as its operations become known.
-
-OPEN = 2000  # operations whose end is not known; beyond that the oldest counts as ended
+_OPEN = 2000  # operations of a rank whose end is not known; beyond that the oldest counts as ended
+_LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
 Kind = Literal["compute", "communication", "waiting"]
 
 
@@ -45,193 +48,6 @@ class RankTime:
         return self.compute + self.communication + self.waiting
 
 
-@dataclass
-class RankTimeline:
-    """While an operation blocks a rank, it is waiting or communicating, as `Block` says; otherwise it is computing.
-
-    A synchronous call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the
-    backward pass, only while the rank is known to wait for it.
-    """
-
-    rank: int
-    limit: int | None  # detailed spans that stay in memory; older ones are merged
-    on_block: Callable[[Collective, Call, float, float], None]  # gets the seconds blocked, and of these those waiting
-    on_gpu: bool = False
-    began: float | None = None
-    ended: float | None = None
-    spans: list[Span] = field(default_factory=list)
-    overlapped: float = 0.0
-    _seconds: dict[Kind, float] = field(default_factory=lambda: {"compute": 0.0, "communication": 0.0, "waiting": 0.0})
-    _cursor: float = 0.0  # everything up to here is known
-    _covered: float = 0.0  # overlapped communication is counted up to here
-    _blocks: deque[Block] = field(default_factory=deque)
-    _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # operations in the background
-    _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=OPEN))
-
-    @property
-    def totals(self) -> RankTime:
-        """The seconds that are laid out, by what the rank did."""
-        return RankTime(self.rank, **self._seconds, overlapped=self.overlapped)
-
-    def begin(self, time: float) -> None:
-        """Start the timeline unless an earlier event has."""
-        if self.began is None:
-            self.began = self._cursor = time
-
-    def start(self, time: float) -> None:
-        """Note that the rank's process starts, or another process in its place."""
-        if self.ended is not None:
-            self.finish(self.ended)
-            self.ended, self._cursor = None, max(time, self._cursor)
-
-    def leave(self, time: float) -> None:
-        """Note that the script of the rank has ended; what the process does after that is no part of the run."""
-        self.ended = time if self.ended is None else self.ended
-
-    def enter(self, collective: Collective, call: Call) -> None:
-        if not call.operation.in_background:
-            self._block(Block(call.issued, None, collective, call))
-        else:
-            self._flights.append((collective, call))
-            if len(self._flights) > OPEN:
-                self._flights.popleft()
-
-    def end(self, call: Call, time: float) -> None:
-        """Note that an operation is done; a failed one has no later events."""
-        if not call.operation.in_background:
-            call.blocks = ((call.entered, time),)
-            self._close(call, call.entered, time)
-        elif call.failed and (since := self._close(call, None, time)) is not None:
-            call.blocks = (*call.blocks, (since, time))
-
-    def wait(self, collective: Collective, call: Call, since: float, until: float | None = None) -> None:
-        """Note that the script begins to wait for a background operation, or that it has waited until `until`."""
-        if call.operation.in_background:
-            call.blocks_script = until is None
-            call.blocks = call.blocks if until is None else (*call.blocks[-OPEN:], (since, until))
-            if until is None or self._close(call, since, until) is None:
-                self._block(Block(since, until, collective, call))
-
-    def join(self, time: float, done: bool, op: str) -> None:
-        """Note that the rank waits for the others to form a group, or that they have."""
-        if done:
-            self._close(None, None, time)
-        else:
-            self._block(Block(time, op=op))
-
-    def settle(self) -> None:
-        """Lay out everything that no later event changes."""
-        while self._blocks and self._blocks[0].is_final(self.on_gpu):
-            self._lay(self._blocks.popleft(), None)
-        while self._flights:
-            collective, call = self._flights[0]
-            if call.ended is None or not is_known(collective, self.on_gpu) or call.ended > self._cursor:
-                break
-            self._flights.popleft()
-            self._overlap(collective, call, call.ended)
-        if self.limit is not None and len(self.spans) > 2 * self.limit:
-            self.spans[: -self.limit] = merge(self.spans[: -self.limit], max(1, self.limit // 6))
-
-    def finish(self, now: float) -> None:
-        """Lay out everything up to now, or to the rank's end."""
-        end = now if self.ended is None else self.ended
-        self.settle()
-        while self._blocks:
-            self._lay(self._blocks.popleft(), end)
-        if self.began is not None:
-            self._push("compute", end)
-        while self._flights:
-            collective, call = self._flights.popleft()
-            self._overlap(collective, call, end if call.ended is None else min(call.ended, end))
-
-    def up_to(self, now: float) -> RankTimeline:
-        """Return a copy that is finished at `now`; its spans are only those that may still change."""
-        copy = replace(
-            self, limit=None, on_block=lambda *_: None, spans=[], _seconds=self._seconds.copy(),
-            _blocks=self._blocks.copy(), _flights=self._flights.copy(), _gaps=self._gaps.copy(),
-        )  # fmt: skip
-        copy.finish(now)
-        return copy
-
-    def _block(self, block: Block) -> None:
-        self._blocks.append(block)
-        if len(self._blocks) > OPEN:
-            self._lay(self._blocks.popleft(), block.start if block.end is None else block.end)
-
-    def _close(self, call: Call | None, since: float | None, until: float) -> float | None:
-        """End the time for which a call blocks the rank; return when it began, or None if the call did not block."""
-        for block in self._blocks:
-            if block.call is call and block.end is None:
-                block.start, block.end = block.start if since is None else since, until
-                return block.start
-        return None
-
-    def _lay(self, block: Block, now: float | None) -> None:
-        """Lay out a block, either one that is final or as it looks at `now`."""
-        start, end = max(block.start, self._cursor), block.end
-        if end is None:
-            end = max(start, now or 0.0)
-        if now is not None:
-            end = min(end, now)
-        if end <= start:
-            return
-        self._push("compute", start)
-        ready = block.waits_until(start, end)
-        op, number = (block.call.operation.op, block.call.number) if block.call else (block.op, 0)
-        if block.collective and block.call:
-            self.on_block(block.collective, block.call, end - start, ready - start)
-        self._push("waiting", ready, op, number)
-        self._push("communication", end, op, number)
-
-    def _push(self, kind: Kind, end: float, op: str = "", number: int = 0) -> None:
-        start = self._cursor
-        if end <= start:
-            return
-        self.spans.append(Span(kind, start, end, op, number))
-        self._cursor = end
-        self._seconds[kind] += end - start
-        if kind == "compute" and self._flights:
-            self._gaps.append((start, end))
-
-    def _overlap(self, collective: Collective, call: Call, end: float) -> None:
-        """Count the part of an operation that ran beside computing, and no second twice."""
-        if collective.started is None:
-            return
-        start = max(call.entered, collective.started, self._covered)
-        self.overlapped += sum(max(0.0, min(end, until) - max(start, since)) for since, until in self._gaps)
-        self._covered = max(self._covered, end)
-        while self._gaps and self._gaps[0][1] <= self._covered:
-            self._gaps.popleft()
-
-
-def merge(spans: list[Span], count: int) -> list[Span]:
-    """Divide spans into about `count` stretches of time, each with at most one span of a kind.
-
-    So a run of any length fits into memory, and its picture still shows the shares of each stretch.
-    """
-    shortest = (spans[-1].end - spans[0].start) / count
-    merged: list[Span] = []
-    seconds: dict[Kind, float] = {}
-    start = spans[0].start
-    for span in spans:
-        seconds[span.kind] = seconds.get(span.kind, 0.0) + span.end - span.start
-        if span.end - start < shortest and span is not spans[-1]:
-            continue
-        last = next(reversed(seconds))
-        for kind, share in seconds.items():
-            end = span.end if kind == last else min(start + share, span.end)  # without errors of rounding
-            if end > start:
-                merged.append(Span(kind, start, end))
-            start = end
-        seconds = {}
-    return merged
-
-
-# What happened when on which rank, put together from events: pure, so it serves a live run and a saved one alike.
-
-LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
-
-
 class Timeline:
     """Collectives matched across ranks, and the time of each rank.
 
@@ -239,7 +55,7 @@ class Timeline:
     always of the whole run. `text` returns a line of a file: calls from lines that read the same count as the same.
     """
 
-    def __init__(self, limit: int | None = LIMIT, text: Callable[[str, int], str] = lambda *_: "") -> None:
+    def __init__(self, limit: int | None = _LIMIT, text: Callable[[str, int], str] = lambda *_: "") -> None:
         self.collectives: list[Collective] = []  # in the order of their first calls
         self.count = 0  # of all collectives, also of those that have left memory
         self.costs = Costs()
@@ -249,7 +65,7 @@ class Timeline:
         self._limit = limit
         self._on_gpu, self._world = False, 0
         self._matching = Matching()
-        self._tracks: dict[int, RankTimeline] = {}
+        self._tracks: dict[int, _Track] = {}
         self._operations: dict[Operation, Operation] = {}  # so that equal ones share memory
         self._calls: dict[tuple[int, int], tuple[Collective, Call]] = {}  # that may still change, by rank and number
         self._done: deque[tuple[int, int]] = deque()  # background calls of these that have ended
@@ -274,16 +90,16 @@ class Timeline:
             handler(self, event)
 
     def spans(self, rank: int, now: float) -> list[Span]:
-        """Return what a rank did from its start up to now."""
+        """What a rank did from its start up to now."""
         track = self._tracks[rank]
         return track.spans + track.up_to(now).spans
 
     def totals(self, now: float) -> dict[int, RankTime]:
-        """Return the seconds of each rank by what it did, up to now."""
+        """The seconds of each rank by what it did, up to now."""
         return {rank: self._tracks[rank].up_to(now).totals for rank in self.ranks}
 
     def current(self) -> list[Collective]:
-        """Return the collectives that are not finished."""
+        """The collectives that are not finished."""
         return list(self._unfinished.open)
 
     @property
@@ -292,12 +108,12 @@ class Timeline:
         return self._unfinished.in_order
 
     def mismatched_since(self) -> float | None:
-        """Return since when ranks are in an operation in which their calls do not match; None if there is none."""
+        """Since when ranks are in an operation in which their calls do not match; None if there is none."""
         waiting = [each for _, each in self._mismatches.unlike() if each in self._unfinished.open]
         return min((max(call.issued for call in each.calls.values()) for each in waiting), default=None)
 
     def unlike(self) -> list[tuple[Mismatch, Collective]]:
-        """Return the collectives in which the calls of the ranks do not match, in the order in which that was seen."""
+        """The collectives in which the calls of the ranks do not match, in the order in which that was seen."""
         return self._mismatches.unlike()
 
     @property
@@ -350,10 +166,10 @@ class Timeline:
         for track in self._tracks.values():
             track.finish(event.time)
 
-    def _new_track(self, rank: int) -> RankTimeline:
-        return RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)
+    def _new_track(self, rank: int) -> _Track:
+        return _Track(rank, self._limit, self.costs.count_block, self._on_gpu)
 
-    def _track(self, rank: int, time: float) -> RankTimeline:
+    def _track(self, rank: int, time: float) -> _Track:
         if rank not in self._tracks:
             self._tracks[rank] = self._new_track(rank)
         self._tracks[rank].begin(time)
@@ -367,7 +183,7 @@ class Timeline:
         self._unfinished.drop_rank(rank)
 
     def _issue(self, event: events.Issued) -> None:
-        if len(self._operations) > LIMIT:
+        if len(self._operations) > _LIMIT:
             self._operations.clear()
         operation = self._operations.setdefault(event.operation, event.operation)
         call = Call(operation, event.number, event.time, after=self.order.add(event.rank, operation))
@@ -427,7 +243,7 @@ class Timeline:
             del self._calls[event.rank, event.number]
         else:  # the script may still wait for it
             self._done.append((event.rank, event.number))
-            if len(self._done) > LIMIT:
+            if len(self._done) > _LIMIT:
                 self._calls.pop(self._done.popleft(), None)
         if collective.ended is not None or call.operation.op == "recv":  # a send has no end unless the script waits
             self._unfinished.open.pop(collective, None)
@@ -463,3 +279,220 @@ class Timeline:
         events.Hung: _hang,
         events.End: _finish,
     }
+
+
+@dataclass
+class _Track:
+    """While an operation blocks a rank, it is waiting or communicating, as `_Block` says; otherwise it is computing.
+
+    A synchronous call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the
+    backward pass, only while the rank is known to wait for it.
+    """
+
+    rank: int
+    limit: int | None  # detailed spans that stay in memory; older ones are merged
+    on_block: Callable[[Collective, Call, float, float], None]  # gets the seconds blocked, and of these those waiting
+    on_gpu: bool = False
+    began: float | None = None
+    ended: float | None = None
+    spans: list[Span] = field(default_factory=list)
+    overlapped: float = 0.0
+    _seconds: dict[Kind, float] = field(default_factory=lambda: {"compute": 0.0, "communication": 0.0, "waiting": 0.0})
+    _cursor: float = 0.0  # everything up to here is known
+    _covered: float = 0.0  # overlapped communication is counted up to here
+    _blocks: deque[_Block] = field(default_factory=deque)
+    _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # operations in the background
+    _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_OPEN))
+
+    @property
+    def totals(self) -> RankTime:
+        """The seconds that are laid out, by what the rank did."""
+        return RankTime(self.rank, **self._seconds, overlapped=self.overlapped)
+
+    def begin(self, time: float) -> None:
+        """Start the timeline unless an earlier event has."""
+        if self.began is None:
+            self.began = self._cursor = time
+
+    def start(self, time: float) -> None:
+        """Note that the rank's process starts, or another process in its place."""
+        if self.ended is not None:
+            self.finish(self.ended)
+            self.ended, self._cursor = None, max(time, self._cursor)
+
+    def leave(self, time: float) -> None:
+        """Note that the script of the rank has ended; what the process does after that is no part of the run."""
+        self.ended = time if self.ended is None else self.ended
+
+    def enter(self, collective: Collective, call: Call) -> None:
+        if not call.operation.in_background:
+            self._block(_Block(call.issued, None, collective, call))
+        else:
+            self._flights.append((collective, call))
+            if len(self._flights) > _OPEN:
+                self._flights.popleft()
+
+    def end(self, call: Call, time: float) -> None:
+        """Note that an operation is done; a failed one has no later events."""
+        if not call.operation.in_background:
+            call.blocks = ((call.entered, time),)
+            self._close(call, call.entered, time)
+        elif call.failed and (since := self._close(call, None, time)) is not None:
+            call.blocks = (*call.blocks, (since, time))
+
+    def wait(self, collective: Collective, call: Call, since: float, until: float | None = None) -> None:
+        """Note that the script begins to wait for a background operation, or that it has waited until `until`."""
+        if call.operation.in_background:
+            call.blocks_script = until is None
+            call.blocks = call.blocks if until is None else (*call.blocks[-_OPEN:], (since, until))
+            if until is None or self._close(call, since, until) is None:
+                self._block(_Block(since, until, collective, call))
+
+    def join(self, time: float, done: bool, op: str) -> None:
+        """Note that the rank waits for the others to form a group, or that they have."""
+        if done:
+            self._close(None, None, time)
+        else:
+            self._block(_Block(time, op=op))
+
+    def settle(self) -> None:
+        """Lay out everything that no later event changes."""
+        while self._blocks and self._blocks[0].is_final(self.on_gpu):
+            self._lay(self._blocks.popleft(), None)
+        while self._flights:
+            collective, call = self._flights[0]
+            if call.ended is None or not _is_known(collective, self.on_gpu) or call.ended > self._cursor:
+                break
+            self._flights.popleft()
+            self._overlap(collective, call, call.ended)
+        if self.limit is not None and len(self.spans) > 2 * self.limit:
+            self.spans[: -self.limit] = _merge(self.spans[: -self.limit], max(1, self.limit // 6))
+
+    def finish(self, now: float) -> None:
+        """Lay out everything up to now, or to the rank's end."""
+        end = now if self.ended is None else self.ended
+        self.settle()
+        while self._blocks:
+            self._lay(self._blocks.popleft(), end)
+        if self.began is not None:
+            self._push("compute", end)
+        while self._flights:
+            collective, call = self._flights.popleft()
+            self._overlap(collective, call, end if call.ended is None else min(call.ended, end))
+
+    def up_to(self, now: float) -> _Track:
+        """A copy that is finished at `now`; its spans are only those that may still change."""
+        copy = replace(
+            self, limit=None, on_block=lambda *_: None, spans=[], _seconds=self._seconds.copy(),
+            _blocks=self._blocks.copy(), _flights=self._flights.copy(), _gaps=self._gaps.copy(),
+        )  # fmt: skip
+        copy.finish(now)
+        return copy
+
+    def _block(self, block: _Block) -> None:
+        self._blocks.append(block)
+        if len(self._blocks) > _OPEN:
+            self._lay(self._blocks.popleft(), block.start if block.end is None else block.end)
+
+    def _close(self, call: Call | None, since: float | None, until: float) -> float | None:
+        """End the time for which a call blocks the rank; return when it began, or None if the call did not block."""
+        for block in self._blocks:
+            if block.call is call and block.end is None:
+                block.start, block.end = block.start if since is None else since, until
+                return block.start
+        return None
+
+    def _lay(self, block: _Block, now: float | None) -> None:
+        """Lay out a block, either one that is final or as it looks at `now`."""
+        start, end = max(block.start, self._cursor), block.end
+        if end is None:
+            end = max(start, now or 0.0)
+        if now is not None:
+            end = min(end, now)
+        if end <= start:
+            return
+        self._push("compute", start)
+        ready = block.waits_until(start, end)
+        op, number = (block.call.operation.op, block.call.number) if block.call else (block.op, 0)
+        if block.collective and block.call:
+            self.on_block(block.collective, block.call, end - start, ready - start)
+        self._push("waiting", ready, op, number)
+        self._push("communication", end, op, number)
+
+    def _push(self, kind: Kind, end: float, op: str = "", number: int = 0) -> None:
+        start = self._cursor
+        if end <= start:
+            return
+        self.spans.append(Span(kind, start, end, op, number))
+        self._cursor = end
+        self._seconds[kind] += end - start
+        if kind == "compute" and self._flights:
+            self._gaps.append((start, end))
+
+    def _overlap(self, collective: Collective, call: Call, end: float) -> None:
+        """Count the part of an operation that ran beside computing, and no second twice."""
+        if collective.started is None:
+            return
+        start = max(call.entered, collective.started, self._covered)
+        self.overlapped += sum(max(0.0, min(end, until) - max(start, since)) for since, until in self._gaps)
+        self._covered = max(self._covered, end)
+        while self._gaps and self._gaps[0][1] <= self._covered:
+            self._gaps.popleft()
+
+
+def _merge(spans: list[Span], count: int) -> list[Span]:
+    """Divide spans into about `count` stretches of time, each with at most one span of a kind.
+
+    So a run of any length fits into memory, and its picture still shows the shares of each stretch.
+    """
+    shortest = (spans[-1].end - spans[0].start) / count
+    merged: list[Span] = []
+    seconds: dict[Kind, float] = {}
+    start = spans[0].start
+    for span in spans:
+        seconds[span.kind] = seconds.get(span.kind, 0.0) + span.end - span.start
+        if span.end - start < shortest and span is not spans[-1]:
+            continue
+        last = next(reversed(seconds))
+        for kind, share in seconds.items():
+            end = span.end if kind == last else min(start + share, span.end)  # without errors of rounding
+            if end > start:
+                merged.append(Span(kind, start, end))
+            start = end
+        seconds = {}
+    return merged
+
+
+@dataclass(slots=True)
+class _Block:
+    """A time during which a rank could not go on, because of a call; without one, it formed a group in `op`.
+
+    The rank is *waiting* until the last member has entered the operation, and *communicating* from then until the
+    operation is done. A member that leaves before the last one has entered (the root of a broadcast may) did not wait.
+    Where a GPU works, its times count and not those of the calls.
+    """
+
+    start: float
+    end: float | None = None
+    collective: Collective | None = None
+    call: Call | None = None
+    op: str = ""
+
+    def is_final(self, on_gpu: bool) -> bool:
+        """Return True if no later event changes it."""
+        failed = self.call is not None and self.call.failed
+        return self.end is not None and (self.collective is None or failed or _is_known(self.collective, on_gpu))
+
+    def waits_until(self, start: float, end: float) -> float:
+        """When the rank stops waiting, if it is blocked from `start` to `end` as far as is known."""
+        if self.collective is None or self.call is None:
+            return end
+        started = self.collective.started
+        if self.call.failed or (self.end is None and (started is None or self.collective.differs)):
+            return end  # it never communicated
+        return max(started, start) if started is not None and started <= end else start
+
+
+def _is_known(collective: Collective, on_gpu: bool) -> bool:
+    """Return True if it is known when the last member entered; GPUs report that when an operation ends."""
+    return collective.complete and (not on_gpu or collective.ended is not None)
