@@ -16,7 +16,6 @@ from ddpquiz.events.event import (
     GradientChecksum,
     Hung,
     Issued,
-    LineBuffer,
     MemoryPeak,
     ModelSharded,
     ModelWrapped,
@@ -32,8 +31,8 @@ from ddpquiz.events.event import (
     TensorRead,
     decode,
     encode,
-    labelled,
 )
+from ddpquiz.ranks.event_reader import LineBuffer, label_and_value
 
 EVENTS = [
     Began(
@@ -124,7 +123,7 @@ LABELS = {
 
 @pytest.mark.parametrize("line", LABELS)
 def test_lines_with_a_label_are_told_from_log_lines(line):
-    assert labelled(line) == LABELS[line]
+    assert label_and_value(line) == LABELS[line]
 
 
 def test_bytes_become_whole_lines_however_they_are_cut():

@@ -1,6 +1,7 @@
-"""What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
+"""The events of a run, and how they are written as lines of JSON: the only contract between a run and who shows it.
 
-The annotations of events use the ranges: a saved run is foreign data, and screens and sums need sane numbers.
+What is decoded is checked here, once, and nowhere else: a saved run is foreign data, and screens and sums need sane
+numbers. The annotations of the fields say which values may occur.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from inspect import signature
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
-# What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
-
+VERSION = 2
 MAX_RANKS = 1024
+SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
+FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
 
 class Range(NamedTuple):
@@ -83,7 +85,7 @@ class Operation(NamedTuple):
         return self.bytes * len(self.members) if gathers else self.bytes
 
     def bytes_sent_by(self, rank: int) -> int:
-        """Return the bytes that a member sends for the operation.
+        """The bytes that a member sends for the operation.
 
         A ring does all_reduce, all_gather and reduce_scatter; broadcast and reduce pass the tensor along a chain, from
         the root or to it; the others send each part to the rank that it belongs to (Thakur, Rabenseifner, Gropp 2005;
@@ -110,19 +112,11 @@ class Operation(NamedTuple):
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Return busbw / algbw of an operator on some ranks (nccl-tests, doc/PERFORMANCE.md)."""
+    """The ratio of busbw to algbw of an operator on some ranks (nccl-tests, doc/PERFORMANCE.md)."""
     share = (ranks - 1) / ranks
     if op.startswith("all_reduce"):
         return 2 * share
     return share if op.startswith(("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")) else 1.0
-
-
-# Everything that a run reports, as dataclasses: the only thing that ranks, launcher and screens share.
-
-
-VERSION = 2
-SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
-FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +309,7 @@ class ModelWrapped(Marked):
 
 @dataclass(frozen=True, slots=True)
 class ModelSharded(Marked):
-    """fully_shard or FSDP has sharded a module, of one layer or of several as a whole."""
+    """The script has sharded a module with fully_shard or FSDP: of one layer, or of several as a whole."""
 
     what: ClassVar[str] = "shard"
     several_layers: bool = False
@@ -497,15 +491,14 @@ Event = (
 
 
 def when(event: Event) -> float:
-    """Return the time of an event; a run begins before anything else."""
+    """The time of an event; a run begins before anything else."""
     return 0.0 if isinstance(event, Began) else event.time
 
 
-# Events as lines of JSON, and the lines that ranks write: every value is checked once, here, when it is decoded.
+# Lines of JSON
 
-Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
+_Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
 
-_LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, default=asdict)
 _NOT_ASCII = re.compile("[^ -~]")
 _ANY = Range(0, 1 << 60)
@@ -528,11 +521,11 @@ def escape_controls(text: str) -> str:
     if text.isprintable():
         return text
     whole = text.encode(errors="replace").decode()  # without halves of characters
-    return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], whole)
+    return _NOT_ASCII.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], whole)
 
 
 def decode(line: str | bytes) -> Event:
-    """Return the event that `line` holds; ValueError says what does not fit."""
+    """The event that `line` holds; ValueError says what does not fit."""
     try:
         data: Any = json.loads(line)
     except json.JSONDecodeError as wrong:
@@ -595,7 +588,7 @@ def _ranks_in(event: Event) -> Iterable[int]:
         case RankEvent():
             return (event.rank,)
         case Hung():
-            return [each.rank for each in event.ranks]
+            return [position.rank for position in event.ranks]
         case End(rank=int(rank)):
             return (rank,)
     return ()
@@ -616,7 +609,7 @@ class _Form(NamedTuple):
     """How the fields of a class are read from JSON."""
 
     make: Callable[..., Any]
-    checks: dict[str, Check]
+    checks: dict[str, _Check]
     required: frozenset[str]
 
     @classmethod
@@ -642,14 +635,14 @@ class _Form(NamedTuple):
         return self.make(**values)
 
 
-def _check_of(hint: Any, limits: Range = _ANY, how: str = "") -> Check:
-    """Return what checks a value of an annotation."""
+def _check_of(hint: Any, limits: Range = _ANY, how: str = "") -> _Check:
+    """What checks a value of an annotation."""
     if get_origin(hint) is Annotated:
         inner, limits, *rest = get_args(hint)
         return _check_of(inner, limits, *rest)
     arguments = get_args(hint)
     if type(None) in arguments:
-        (inner,) = (each for each in arguments if each is not type(None))
+        (inner,) = (argument for argument in arguments if argument is not type(None))
         check = _check_of(inner)
         return lambda value: None if value is None else check(value)
     if get_origin(hint) is tuple:
@@ -688,7 +681,7 @@ def _bool(value: Any) -> bool:
     raise ValueError("must be true or false")
 
 
-def _tuple(check: Check, limits: Range, value: Any) -> tuple[Any, ...]:
+def _tuple(check: _Check, limits: Range, value: Any) -> tuple[Any, ...]:
     if type(value) is list and len(value) <= limits.high:
         return tuple(map(check, value))
     raise ValueError(f"must be a list of at most {limits.high:,}")
@@ -698,27 +691,3 @@ KINDS: dict[str, type[Any]] = {  # by name; of marks, `mark` and what they mark
     f"mark {kind.what}" if issubclass(kind, Marked) else kind.event: kind for kind in get_args(Event)
 }
 _FORMS = {name: _Form.of(kind) for name, kind in KINDS.items()}
-
-
-def labelled(text: str) -> tuple[str, str] | None:
-    """Return label and value of a line `label: value`, or None for any other line."""
-    found = _LABEL.fullmatch(text)
-    return (found[1], found[2]) if found else None
-
-
-@dataclass
-class LineBuffer:
-    """Cuts the bytes of a pipe into whole lines."""
-
-    _rest: bytearray = field(default_factory=bytearray)
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes; empty data completes the last one."""
-        if not data:
-            last, self._rest = bytes(self._rest), bytearray()
-            return [last] if last else []
-        self._rest += data
-        if b"\n" not in data:
-            return []
-        *whole, self._rest = self._rest.split(b"\n")
-        return list(map(bytes, whole))
