@@ -506,7 +506,7 @@ _OLD_MARK = re.compile(r"(memory) (\d{1,16}) (\d{1,16})|(read) (cpu|gpu) (\S+) (
 
 
 def encode(event: Event) -> str:
-    """Return `event` as one line of JSON, without the newline and without control characters."""
+    """One line of JSON that `decode` turns into `event` again, without the newline and without control characters."""
     data = {"event": event.event} | {name: getattr(event, name) for name in event.__match_args__}
     if isinstance(event, Marked):
         data["what"] = event.what
@@ -517,7 +517,7 @@ def encode(event: Event) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
+    """JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
     if text.isprintable():
         return text
     whole = text.encode(errors="replace").decode()  # without halves of characters
@@ -535,9 +535,8 @@ def decode(line: str | bytes) -> Event:
     name = data.pop("event", None) if isinstance(data, dict) else None
     if name in ("run", "end", "mark"):
         _bring_up_to_date(name, data)
-    if name == "mark":
-        name = f"mark {data.pop('what', None)}"
-    form = _FORMS.get(name) if isinstance(name, str) else None
+    forms, name = (_MARKS, data.pop("what", None)) if name == "mark" else (_FORMS, name)
+    form = forms.get(name) if isinstance(name, str) else None
     if form is None:
         raise ValueError("not an event of a kind that ddpquiz knows")
     if name == "issued":
@@ -687,7 +686,5 @@ def _tuple(check: _Check, limits: Range, value: Any) -> tuple[Any, ...]:
     raise ValueError(f"must be a list of at most {limits.high:,}")
 
 
-KINDS: dict[str, type[Any]] = {  # by name; of marks, `mark` and what they mark
-    f"mark {kind.what}" if issubclass(kind, Marked) else kind.event: kind for kind in get_args(Event)
-}
-_FORMS = {name: _Form.of(kind) for name, kind in KINDS.items()}
+_FORMS = {kind.event: _Form.of(kind) for kind in get_args(Event) if not issubclass(kind, Marked)}
+_MARKS = {kind.what: _Form.of(kind) for kind in get_args(Mark)}

@@ -65,7 +65,7 @@ class Timeline:
         self._limit = limit
         self._on_gpu, self._world = False, 0
         self._matching = Matching()
-        self._tracks: dict[int, _Track] = {}
+        self._by_rank: dict[int, _RankTimeline] = {}
         self._operations: dict[Operation, Operation] = {}  # so that equal ones share memory
         self._calls: dict[tuple[int, int], tuple[Collective, Call]] = {}  # that may still change, by rank and number
         self._done: deque[tuple[int, int]] = deque()  # background calls of these that have ended
@@ -77,12 +77,14 @@ class Timeline:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        return tuple(sorted(self._tracks))
+        return tuple(sorted(self._by_rank))
 
     @property
     def failed(self) -> bool:
         """True if the run ended with a failure, and not because the user stopped it."""
-        stopped = self._hung is None and not any(each.status and not each.stopped for each in self._exits.values())
+        stopped = self._hung is None and not any(
+            exited.status and not exited.stopped for exited in self._exits.values()
+        )
         return not (self._end is None or self._end.ok or stopped)
 
     def add(self, event: events.Event) -> None:
@@ -91,12 +93,12 @@ class Timeline:
 
     def spans(self, rank: int, now: float) -> list[Span]:
         """What a rank did from its start up to now."""
-        track = self._tracks[rank]
-        return track.spans + track.up_to(now).spans
+        timeline = self._by_rank[rank]
+        return timeline.spans + timeline.up_to(now).spans
 
     def totals(self, now: float) -> dict[int, RankTime]:
         """The seconds of each rank by what it did, up to now."""
-        return {rank: self._tracks[rank].up_to(now).totals for rank in self.ranks}
+        return {rank: self._by_rank[rank].up_to(now).totals for rank in self.ranks}
 
     def current(self) -> list[Collective]:
         """The collectives that are not finished."""
@@ -109,8 +111,8 @@ class Timeline:
 
     def mismatched_since(self) -> float | None:
         """Since when ranks are in an operation in which their calls do not match; None if there is none."""
-        waiting = [each for _, each in self._mismatches.unlike() if each in self._unfinished.open]
-        return min((max(call.issued for call in each.calls.values()) for each in waiting), default=None)
+        waiting = [collective for _, collective in self.unlike() if collective in self._unfinished.open]
+        return min((max(call.issued for call in collective.calls.values()) for collective in waiting), default=None)
 
     def unlike(self) -> list[tuple[Mismatch, Collective]]:
         """The collectives in which the calls of the ranks do not match, in the order in which that was seen."""
@@ -119,16 +121,16 @@ class Timeline:
     @property
     def mismatches(self) -> list[Mismatch]:
         """The operations in which the calls of the ranks do not match, each way of it once."""
-        exits = {rank: each.status for rank, each in self._exits.items()}
+        exits = {rank: exited.status for rank, exited in self._exits.items()}
         return self._mismatches.found((*self._unfinished.failed, *self._unfinished.open), exits, self._hung)
 
     def _begin(self, event: events.Began) -> None:
         self._on_gpu, self._world = event.device == "cuda", event.ranks
         self.delays.is_on = not self._on_gpu
-        self._tracks = {rank: self._new_track(rank) for rank in range(event.ranks)}
+        self._by_rank = {rank: self._new_rank(rank) for rank in range(event.ranks)}
 
     def _start(self, event: events.Started) -> None:
-        self._track(event.rank, event.time).start(event.time)
+        self._of_rank(event.rank, event.time).start(event.time)
         self.delays.start(event.rank, event.time)
         if event.restart:
             self._begin_again(event.rank)
@@ -142,7 +144,7 @@ class Timeline:
         self._wait_to_form(event, (event.file, event.line, FORM))
 
     def _wait_to_form(self, event: events.Joining | events.Forming, call: tuple[str, int, str]) -> None:
-        self._track(event.rank, event.time).join(event.time, event.done, call[2])
+        self._of_rank(event.rank, event.time).join(event.time, event.done, call[2])
         self.delays.form(event.rank, event.time, call, self._world, done=event.done)
 
     def _locate(self, event: events.Alive) -> None:
@@ -152,28 +154,28 @@ class Timeline:
         self.training[event.rank].mark(event)
 
     def _leave(self, event: events.Raised | events.Exited) -> None:
-        self._track(event.rank, event.time).leave(event.time)
+        self._of_rank(event.rank, event.time).leave(event.time)
         if isinstance(event, events.Exited):
             self._exits[event.rank] = event
 
     def _hang(self, event: events.Hung) -> None:
         self._hung = event
-        for track in self._tracks.values():
-            track.leave(event.time)
+        for timeline in self._by_rank.values():
+            timeline.leave(event.time)
 
     def _finish(self, event: events.End) -> None:
         self._end = event
-        for track in self._tracks.values():
-            track.finish(event.time)
+        for timeline in self._by_rank.values():
+            timeline.finish(event.time)
 
-    def _new_track(self, rank: int) -> _Track:
-        return _Track(rank, self._limit, self.costs.count_block, self._on_gpu)
+    def _new_rank(self, rank: int) -> _RankTimeline:
+        return _RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)
 
-    def _track(self, rank: int, time: float) -> _Track:
-        if rank not in self._tracks:
-            self._tracks[rank] = self._new_track(rank)
-        self._tracks[rank].begin(time)
-        return self._tracks[rank]
+    def _of_rank(self, rank: int, time: float) -> _RankTimeline:
+        if rank not in self._by_rank:
+            self._by_rank[rank] = self._new_rank(rank)
+        self._by_rank[rank].begin(time)
+        return self._by_rank[rank]
 
     def _begin_again(self, rank: int) -> None:
         """Drop what a rank had begun before it was restarted: no rank waits for that any more."""
@@ -195,7 +197,7 @@ class Timeline:
             if self._limit is not None and len(self.collectives) > 2 * self._limit:
                 del self.collectives[: -self._limit]
         self._calls[event.rank, event.number] = (collective, call)
-        self._track(event.rank, event.time).enter(collective, call)
+        self._of_rank(event.rank, event.time).enter(collective, call)
         self.costs.count_call(event.rank, operation)
         if operation.bucket is not None:
             self.training[event.rank].reduce(event, operation.bucket)
@@ -208,21 +210,23 @@ class Timeline:
             self._settle(collective)
 
     def _wait(self, event: events.Waiting) -> None:
-        if found := self._calls.get((event.rank, event.number)):
-            self._tracks[event.rank].wait(*found, event.time)
-            self.delays.block(event.rank, event.time, found[0], found[1].operation.place)
+        if entered := self._calls.get((event.rank, event.number)):
+            collective, call = entered
+            self._by_rank[event.rank].wait(collective, call, event.time)
+            self.delays.block(event.rank, event.time, collective, call.operation.place)
 
     def _end_wait(self, event: events.Waited) -> None:
-        if found := self._calls.get((event.rank, event.number)):
-            self._tracks[event.rank].wait(*found, event.since, event.time)
-            self._tracks[event.rank].settle()
-            self.delays.unblock(event.rank, event.time, found[0], found[1].operation.place)
+        if entered := self._calls.get((event.rank, event.number)):
+            collective, call = entered
+            self._by_rank[event.rank].wait(collective, call, event.since, event.time)
+            self._by_rank[event.rank].settle()
+            self.delays.unblock(event.rank, event.time, collective, call.operation.place)
 
     def _end_call(self, event: events.Ended) -> None:
-        found = self._calls.get((event.rank, event.number))
-        if found is None:
+        entered = self._calls.get((event.rank, event.number))
+        if entered is None:
             return
-        collective, call = found
+        collective, call = entered
         call.began, call.ended, call.failed = event.started, event.time, event.failed
         collective.refresh()
         if event.source is not None:
@@ -235,9 +239,9 @@ class Timeline:
                 self._settle(send)
         if not call.operation.in_background:
             self.delays.unblock(event.rank, event.time, collective, call.operation.place)
-        self._tracks[event.rank].end(call, event.time)
+        self._by_rank[event.rank].end(call, event.time)
         calls = collective.calls.values()
-        if all(each.ended is not None for each in calls) and any(each.failed for each in calls):
+        if all(made.ended is not None for made in calls) and any(made.failed for made in calls):
             self._unfinished.fail(collective)
         if not call.operation.in_background:
             del self._calls[event.rank, event.number]
@@ -250,7 +254,7 @@ class Timeline:
         if self._on_gpu and collective.ended is not None:
             self._settle(collective)
         else:
-            self._tracks[event.rank].settle()
+            self._by_rank[event.rank].settle()
 
     def _forget(self, collective: Collective) -> None:
         self._unfinished.open.pop(collective, None)
@@ -260,7 +264,7 @@ class Timeline:
 
     def _settle(self, collective: Collective) -> None:
         for rank in collective.arrived:
-            self._tracks[rank].settle()
+            self._by_rank[rank].settle()
 
     # what each type of event calls; a type that is not named here changes nothing
     _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
@@ -282,8 +286,8 @@ class Timeline:
 
 
 @dataclass
-class _Track:
-    """While an operation blocks a rank, it is waiting or communicating, as `_Block` says; otherwise it is computing.
+class _RankTimeline:
+    """The time of one rank. While an operation blocks it, it waits or communicates, as `_Block` says; else it computes.
 
     A synchronous call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the
     backward pass, only while the rank is known to wait for it.
@@ -380,7 +384,7 @@ class _Track:
             collective, call = self._flights.popleft()
             self._overlap(collective, call, end if call.ended is None else min(call.ended, end))
 
-    def up_to(self, now: float) -> _Track:
+    def up_to(self, now: float) -> _RankTimeline:
         """A copy that is finished at `now`; its spans are only those that may still change."""
         copy = replace(
             self, limit=None, on_block=lambda *_: None, spans=[], _seconds=self._seconds.copy(),
@@ -479,7 +483,7 @@ class _Block:
     op: str = ""
 
     def is_final(self, on_gpu: bool) -> bool:
-        """Return True if no later event changes it."""
+        """True if no later event changes it."""
         failed = self.call is not None and self.call.failed
         return self.end is not None and (self.collective is None or failed or _is_known(self.collective, on_gpu))
 
@@ -494,5 +498,5 @@ class _Block:
 
 
 def _is_known(collective: Collective, on_gpu: bool) -> bool:
-    """Return True if it is known when the last member entered; GPUs report that when an operation ends."""
+    """True if it is known when the last member entered; GPUs report that when an operation ends."""
     return collective.complete and (not on_gpu or collective.ended is not None)

@@ -77,7 +77,7 @@ class EventWriter:
     ) -> Line:
         rest = '"started": null, "source": null, "failed": false}\n'  # nearly always
         if failed or started is not None or source is not None:
-            began, sent = ("null" if each is None else each for each in (started, source))
+            began, sent = ("null" if value is None else value for value in (started, source))
             rest = f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
         return f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, {rest}'
 

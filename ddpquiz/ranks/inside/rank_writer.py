@@ -232,7 +232,7 @@ class RankWriter(EventWriter):
                 self.send(Alive(self.now(), self.rank, file, line))
 
     def _text_of(self, line: Line, file: _RankFile) -> str:
-        """The text of a line, and continue the file in a new one if it is long enough."""
+        """The text of a line; continues the file in a new one if it is long enough."""
         if type(line) is not tuple:
             return self._format_event(line)
         text, number, what = line
