@@ -507,9 +507,8 @@ _OLD_MARK = re.compile(r"(memory) (\d{1,16}) (\d{1,16})|(read) (cpu|gpu) (\S+) (
 
 def encode(event: Event) -> str:
     """One line of JSON that `decode` turns into `event` again, without the newline and without control characters."""
-    data = {"event": event.event} | {name: getattr(event, name) for name in event.__match_args__}
-    if isinstance(event, Marked):
-        data["what"] = event.what
+    kind = {"event": event.event} | ({"what": event.what} if isinstance(event, Marked) else {})
+    data = kind | {name: getattr(event, name) for name in event.__match_args__}
     if isinstance(event, Issued):
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
