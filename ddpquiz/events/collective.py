@@ -1,13 +1,21 @@
-"""One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was."""
+"""Which calls of ranks belong together, and in which order ranks call.
+
+A `Collective` is one operation across its ranks: who is awaited, how long it lasted and how fast it was. `Matching`
+puts calls together, `Unfinished` holds the operations that are not done, `GroupCalls` the calls of new_group, and
+`CallOrder` knows which call usually follows which.
+"""
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
-from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, Forming, Operation, bus_factor
+from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, CallPlace, Forming, Operation, bus_factor
 
-# One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was.
+_MOST_FAILED = 2000  # failed operations that stay in memory
+_MOST_OPEN = 1000  # calls of new_group that some rank has not made yet, or that differ
+_MOST_PAIRS = 20_000  # different pairs of calls; a script whose shapes change in every step makes new ones without end
+_STEADY = 2  # calls that show what a line usually asks for
 
-Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
+_Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
 
 
 @dataclass(slots=True, eq=False)
@@ -139,11 +147,11 @@ class Matching:
 
     def __init__(self) -> None:
         self._joins: Counter[int] = Counter()  # a group that is made again may have the name of an old one
-        self._counts: Counter[tuple[Group, int]] = Counter()  # collectives that a rank has issued in a group
-        self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
+        self._counts: Counter[tuple[_Group, int]] = Counter()  # collectives that a rank has issued in a group
+        self._incomplete: dict[tuple[_Group, int], Collective] = {}  # collectives that some member has not entered
         # Sends or receives without their partner
-        self._channels: defaultdict[tuple[Group, int, int, int], deque[Collective]] = defaultdict(deque)
-        self._from_any_source: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
+        self._channels: defaultdict[tuple[_Group, int, int, int], deque[Collective]] = defaultdict(deque)
+        self._from_any_source: dict[tuple[int, int], _Group] = {}  # receives with an unknown source, by rank and number
 
     def join(self, rank: int) -> None:
         """Count from zero again for a rank that makes its groups again."""
@@ -152,30 +160,30 @@ class Matching:
     def place(self, rank: int, call: Call) -> tuple[Collective, bool]:
         """Put a call into its collective; return the collective and True if it is a new one."""
         operation = call.operation
-        group: Group = (self._joins[rank], operation.group, operation.members)
+        group: _Group = (self._joins[rank], operation.group, operation.members)
         if operation.op in POINT_TO_POINT:
             source, to = _ends(rank, operation)
             channel = self._channels[group, source, to, operation.tag]
-            found = self._other_half(channel, rank) if source != ANY_SOURCE else None
-            collective = found or self._new_pair(call, group, source, to)
+            known = self._other_half(channel, rank) if source != ANY_SOURCE else None
+            collective = known or self._new_pair(call, group, source, to)
         else:
             index = self._counts[group, rank]
             self._counts[group, rank] += 1
-            found = self._incomplete.get((group, index))
-            collective = found or Collective(operation.group, operation.members, index)
+            known = self._incomplete.get((group, index))
+            collective = known or Collective(operation.group, operation.members, index)
             self._incomplete[group, index] = collective
         collective.enter(rank, call)
         if collective.complete and operation.op not in POINT_TO_POINT:
             del self._incomplete[group, collective.index]
-        return collective, found is None
+        return collective, known is None
 
-    def _new_pair(self, call: Call, group: Group, source: int, to: int) -> Collective:
-        made = Collective(call.operation.group, (source, to), 0)
+    def _new_pair(self, call: Call, group: _Group, source: int, to: int) -> Collective:
+        pair = Collective(call.operation.group, (source, to), 0)
         if source == ANY_SOURCE:
             self._from_any_source[to, call.number] = group
         else:
-            self._channels[group, source, to, call.operation.tag].append(made)
-        return made
+            self._channels[group, source, to, call.operation.tag].append(pair)
+        return pair
 
     def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
         """Match a receive from any rank now that its source is known; return the send if it was issued already.
@@ -206,11 +214,6 @@ def _ends(rank: int, operation: Operation) -> tuple[int, int]:
     return (rank, peer) if operation.op == "send" else (peer, rank)
 
 
-# The operations of a run that are not finished, and those that failed.
-
-MOST_FAILED = 2000  # failed operations that stay in memory
-
-
 class Unfinished:
     """Operations that some rank is in or has not entered yet, and those that failed on all ranks that had entered."""
 
@@ -221,31 +224,30 @@ class Unfinished:
     @property
     def in_order(self) -> list[Collective]:
         """All of them, in the order of their first calls."""
-        return sorted({**self.failed, **self.open}, key=lambda each: min(call.issued for call in each.calls.values()))
+        return sorted(
+            {**self.failed, **self.open}, key=lambda collective: min(call.issued for call in collective.calls.values())
+        )
 
     def fail(self, collective: Collective) -> None:
         self.open.pop(collective, None)
         self.failed[collective] = None
-        if len(self.failed) > MOST_FAILED:
+        if len(self.failed) > _MOST_FAILED:
             del self.failed[next(iter(self.failed))]
 
     def drop_rank(self, rank: int) -> None:
         """Remove the operations that a rank had entered before it was restarted."""
-        for each in (self.open, self.failed):
-            for collective in [collective for collective in each if rank in collective.calls]:
-                del each[collective]
-
-
-# The calls of new_group, which all ranks must make for the same groups in the same order.
-
-MOST_OPEN = 1000  # calls that some rank has not made yet, or that differ
+        for collectives in (self.open, self.failed):
+            for collective in [collective for collective in collectives if rank in collective.calls]:
+                del collectives[collective]
 
 
 class GroupCalls:
-    """Puts the k-th calls of new_group of all ranks together; drops them once all ranks have asked for one group.
+    """The calls of new_group, which all ranks must make for the same groups in the same order.
 
-    `open` are the others, by number and rank. A call that only the members of its group make does not count. `inside`
-    are the ranks that wait in a call, or did when they ended.
+    The k-th calls of all ranks belong together, and are dropped once all ranks have asked for the same group.
+
+    `open` are those that are left, by number and rank; a call that only the members of its group make does not count.
+    `inside` are the ranks that wait in a call, or did when they ended.
     """
 
     def __init__(self) -> None:
@@ -263,11 +265,11 @@ class GroupCalls:
             return
         number = self._counts[event.rank]
         self._counts[event.rank] += 1
-        if number not in self.open and len(self.open) >= MOST_OPEN:
+        if number not in self.open and len(self.open) >= _MOST_OPEN:
             return
         calls = self.open.setdefault(number, {})
         calls[event.rank] = event
-        if len(calls) == ranks and len({each.members for each in calls.values()}) == 1:
+        if len(calls) == ranks and len({call.members for call in calls.values()}) == 1:
             del self.open[number]
 
     def restart(self, rank: int) -> None:
@@ -278,57 +280,51 @@ class GroupCalls:
             calls.pop(rank, None)
 
 
-# Which operation ranks usually call after which, so that a call out of order is recognised.
-
-MOST_PAIRS = 20_000  # different pairs; a script whose shapes change in every step makes new ones without end
-
-STEADY = 2  # calls that show what a line usually asks for
-
-Place = tuple[str, int, str]
-GroupKey = tuple[str, tuple[int, ...]]  # its name and its members
 # The first collective that a line called, and how many collectives of the group each rank had called when it reached it
-CallSite = tuple[Operation, dict[int, int]]
+_CallSite = tuple[Operation, dict[int, int]]
 
 
 @dataclass
-class _GroupCalls:
+class _GroupSites:
     """The lines that called collectives of one group, and how many collectives each rank called."""
 
-    sites: dict[Place, CallSite] = field(default_factory=dict)
+    sites: dict[CallPlace, _CallSite] = field(default_factory=dict)
     calls: Counter[int] = field(default_factory=Counter)
 
 
 class CallOrder:
-    """Counts how often ranks called one operation right after another, in a whole job."""
+    """How often ranks called one operation right after another in a whole job, so that a call out of order is seen."""
 
     def __init__(self) -> None:
         self._operations: Counter[tuple[Operation | None, Operation]] = Counter()
-        self._places: Counter[tuple[Place | None, Place]] = Counter()
-        self._calls: Counter[Place] = Counter()
-        self._in_place: defaultdict[Place, Counter[Operation]] = defaultdict(Counter)
+        self._places: Counter[tuple[CallPlace | None, CallPlace]] = Counter()
+        self._calls: Counter[CallPlace] = Counter()
+        self._in_place: defaultdict[CallPlace, Counter[Operation]] = defaultdict(Counter)
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
-        self._groups: defaultdict[GroupKey, _GroupCalls] = defaultdict(_GroupCalls)
+        self._groups: defaultdict[tuple[str, tuple[int, ...]], _GroupSites] = defaultdict(
+            _GroupSites
+        )  # by name and members
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
         """Count a call, and return what the rank called before."""
         before, self._last[rank] = self._last.get(rank), operation
-        if len(self._operations) < MOST_PAIRS:
+        if len(self._operations) < _MOST_PAIRS:
             self._operations[before, operation] += 1
-        if len(self._places) < MOST_PAIRS:
+        if len(self._places) < _MOST_PAIRS:
             self._places[before.place if before else None, operation.place] += 1
         self._calls[operation.place] += 1
         if operation.op not in POINT_TO_POINT:
             self._note_site(rank, operation)
         requests = self._in_place[operation.place]
-        if operation in requests or self._requests < MOST_PAIRS:
+        if operation in requests or self._requests < _MOST_PAIRS:
             self._requests += operation not in requests
             requests[operation] += 1
         return before
 
     def _note_site(self, rank: int, operation: Operation) -> None:
         group = self._groups[operation.group, operation.members]
-        if operation.line and (operation.place in group.sites or len(group.sites) < MOST_PAIRS):
+        if operation.line and (operation.place in group.sites or len(group.sites) < _MOST_PAIRS):
             group.sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, group.calls[rank])
         group.calls[rank] += 1
 
@@ -337,76 +333,39 @@ class CallOrder:
         self._last.pop(rank, None)
 
     def follows(self, operation: Operation, before: Operation | None) -> int:
-        """Return how often exactly this operation was called right after another."""
+        """How often exactly this operation was called right after another."""
         return self._operations[before, operation]
 
     def place_follows(self, operation: Operation, before: Operation | None) -> int:
-        """Return how often any operation in that line was called right after one in the other line."""
+        """How often any operation in that line was called right after one in the other line."""
         return self._places[before.place if before else None, operation.place]
 
-    def calls_in(self, place: Place) -> int:
-        """Return how often the operator of a line was called."""
+    def calls_in(self, place: CallPlace) -> int:
+        """How often the operator of a line was called."""
         return self._calls[place]
 
-    def sites(self, group: str, members: tuple[int, ...]) -> list[CallSite]:
-        """Return the lines that called collectives of a group, in the order of their first calls."""
+    def sites(self, group: str, members: tuple[int, ...]) -> list[_CallSite]:
+        """The lines that called collectives of a group, in the order of their first calls."""
         return list(self._groups[group, members].sites.values())
 
     def successors(self, operation: Operation) -> list[Operation]:
-        """Return the operations that were called right after one, the most frequent first."""
-        found = Counter({after: count for (before, after), count in self._operations.items() if before == operation})
-        return [after for after, _ in found.most_common()]
+        """The operations that were called right after one, the most frequent first."""
+        later = Counter({after: count for (before, after), count in self._operations.items() if before == operation})
+        return [after for after, _ in later.most_common()]
 
     def usual_request(self, operation: Operation, calls: int) -> Operation | None:
-        """Return what its line had always asked for before, if an operation has another shape or dtype now.
+        """What its line had always asked for before, if an operation has another shape or dtype now.
 
         `calls` are those of the operation that are in question; None if it was called more often, or if the line has
         asked for different tensors before.
         """
-        others = [
-            (other, count)
-            for other, count in self._in_place[operation.place].items()
-            if other != operation
-            and other._replace(shapes=operation.shapes, dtype=operation.dtype, bytes=operation.bytes) == operation
+        requests = self._in_place[operation.place]
+        alike = [
+            known
+            for known in requests
+            if known != operation
+            and known._replace(shapes=operation.shapes, dtype=operation.dtype, bytes=operation.bytes) == operation
         ]
-        if len(others) != 1 or others[0][1] < STEADY or self._in_place[operation.place][operation] > calls:
+        if len(alike) != 1 or requests[alike[0]] < _STEADY or requests[operation] > calls:
             return None
-        return others[0][0]
-
-
-# Whether a rank that an operation blocks is waiting, or communicating.
-
-
-@dataclass(slots=True)
-class Block:
-    """A time during which a rank could not go on, because of a call; without one, it formed a group in `op`.
-
-    The rank is *waiting* until the last member has entered the operation, and *communicating* from then until the
-    operation is done. A member that leaves before the last one has entered (the root of a broadcast may) did not wait.
-    Where a GPU works, its times count and not those of the calls.
-    """
-
-    start: float
-    end: float | None = None
-    collective: Collective | None = None
-    call: Call | None = None
-    op: str = ""
-
-    def is_final(self, on_gpu: bool) -> bool:
-        """Return True if no later event changes it."""
-        failed = self.call is not None and self.call.failed
-        return self.end is not None and (self.collective is None or failed or is_known(self.collective, on_gpu))
-
-    def waits_until(self, start: float, end: float) -> float:
-        """Return when the rank stops waiting, if it is blocked from `start` to `end` as far as is known."""
-        if self.collective is None or self.call is None:
-            return end
-        started = self.collective.started
-        if self.call.failed or (self.end is None and (started is None or self.collective.differs)):
-            return end  # it never communicated
-        return max(started, start) if started is not None and started <= end else start
-
-
-def is_known(collective: Collective, on_gpu: bool) -> bool:
-    """Return True if it is known when the last member entered; GPUs report that when an operation ends."""
-    return collective.complete and (not on_gpu or collective.ended is not None)
+        return alike[0]

@@ -1,13 +1,20 @@
-"""What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
+"""What the calls of a run have cost, what made ranks wait, and what the script of each rank did to train.
+
+`Costs` sums calls by line of the script, group and late rank. `DelayCosts` charges each wait to the computing that
+caused it, through chains of waits. `RankTraining` counts backward passes and steps, and keeps marks. A `Timeline` feeds
+all three.
+"""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from ddpquiz.events.collective import Call, Collective
 from ddpquiz.events.event import (
     POINT_TO_POINT,
+    CallPlace,
     GradientChecksum,
     Issued,
     Mark,
@@ -23,7 +30,10 @@ from ddpquiz.events.event import (
     TensorRead,
 )
 
-# What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients.
+_MOST_ACTIVITIES = 256  # of each rank that are compared; ranks meet more often
+_SHORTEST = 1e-6  # seconds; a shorter wait is not charged
+
+Place = tuple[str, int]  # file and line
 
 
 @dataclass(slots=True)
@@ -54,7 +64,7 @@ class Costs:
     """Sums over all calls of a run."""
 
     def __init__(self) -> None:
-        self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
+        self.lines: defaultdict[CallPlace, Cost] = defaultdict(Cost)
         self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
         self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
         self.collectives = 0  # collectives that all members, two or more, have entered
@@ -91,9 +101,195 @@ class Costs:
             self.late[last].lost += waiting
 
 
+class ComputeSpan(NamedTuple):
+    """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
+
+    rank: int
+    after: CallPlace | None
+    before: CallPlace
+
+
+@dataclass(slots=True)
+class _Activity:
+    """Computing in a span, a wait with its causes (seconds by span), or an operation in which a rank met others."""
+
+    seconds: float = 0.0
+    span: ComputeSpan | None = None
+    causes: dict[ComputeSpan, float] | None = None
+    met: Hashable = None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One rank: what it did lately, and what it is in now."""
+
+    since: float  # when the computing began that goes on now
+    after: CallPlace | None = None
+    past: deque[_Activity] = field(default_factory=deque)
+    met: set[Hashable] = field(default_factory=set)  # the operations in which it met others in that time
+    is_cut: bool = False  # older activities were dropped
+    blocked: dict[Hashable, float] = field(default_factory=dict)  # what it is blocked in, and since when
+    waited_until: float = 0.0
+    samples: list[tuple[float, Place]] = field(default_factory=list)  # where it was seen in this computing
+
+    def add(self, activity: _Activity) -> None:
+        self.past.append(activity)
+        if activity.met is not None:
+            self.met.add(activity.met)
+        if len(self.past) > _MOST_ACTIVITIES:
+            self.met.discard(self.past.popleft().met)
+            self.is_cut = True
+
+
+@dataclass(slots=True)
+class LineTimes:
+    """Visits of a span, and the seconds that were seen to pass at each line."""
+
+    visits: int = 0
+    lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class DelayCosts:
+    """Seconds for which other ranks waited, by the span of computing that caused it."""
+
+    def __init__(self) -> None:
+        self.is_on = True  # on a GPU, nobody sees when ranks wait
+        self.seconds: defaultdict[ComputeSpan, float] = defaultdict(float)
+        self.times: Counter[ComputeSpan] = Counter()  # operations at which a rank came last because of it
+        self.visited: defaultdict[ComputeSpan, LineTimes] = defaultdict(LineTimes)
+        self._lanes: dict[int, _Lane] = {}
+        self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
+        self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
+
+    def start(self, rank: int, time: float) -> None:
+        """Note that a rank begins its script, perhaps again."""
+        self._lanes[rank] = _Lane(time)
+
+    def sample(self, rank: int, time: float, place: Place) -> None:
+        """Note where a rank was seen."""
+        lane = self._lanes.get(rank)
+        if lane and not lane.blocked:
+            lane.samples.append((time, place))
+
+    def form(self, rank: int, time: float, call: CallPlace, ranks: int, *, done: bool) -> None:
+        """Note that a rank waits in a call in which all ranks form a group, or has left it."""
+        number = self._forming[rank, call[2]]
+        met = call[2], number
+        if done:
+            self._forming[rank, call[2]] += 1
+            self.unblock(rank, time, met, call)
+            return
+        self.block(rank, time, met, call)
+        came = self._formed.setdefault(met, [])
+        came.append(rank)
+        if len(came) == ranks:
+            del self._formed[met]
+            self._charge(met, came, rank, time, call)
+
+    def block(self, rank: int, time: float, what: Hashable, call: CallPlace) -> None:
+        """Note that a rank cannot go on because of a call."""
+        lane = self._lanes.setdefault(rank, _Lane(time))
+        if not lane.blocked:
+            self._close(rank, lane, time, call)
+        lane.blocked.setdefault(what, time)
+
+    def unblock(self, rank: int, time: float, what: Hashable, call: CallPlace) -> None:
+        """Note that a rank goes on."""
+        lane = self._lanes.get(rank)
+        if lane and lane.blocked.pop(what, None) is not None and not lane.blocked:
+            lane.since, lane.after, lane.samples = time, call, []
+
+    def replace(self, rank: int, what: Hashable, by: Hashable) -> None:
+        """Note that what a rank is blocked in is known to be part of another operation."""
+        blocked = self._lanes[rank].blocked
+        if what in blocked:
+            blocked[by] = blocked.pop(what)
+
+    def complete(self, collective: Collective) -> None:
+        """Charge the waits of an operation that its last member has just entered."""
+        last = collective.entered_last
+        if last is not None and self.is_on:
+            call = collective.calls[last]
+            self._charge(collective, collective.calls, last, call.issued, call.operation.place)
+
+    def _charge(self, what: Hashable, members: Iterable[int], last: int, time: float, call: CallPlace) -> None:
+        lane = self._lanes.get(last)
+        lanes = {rank: self._lanes[rank] for rank in members if rank in self._lanes}
+        waiters = [waiter for rank, waiter in lanes.items() if rank != last and what in waiter.blocked]
+        if lane is None or not waiters:
+            return
+        if not lane.blocked:  # it goes on while the operation runs
+            self._close(last, lane, time, call)
+            lane.since, lane.after = time, call
+        for waiter in waiters:
+            waited = time - max(waiter.blocked[what], waiter.waited_until)
+            waiter.waited_until = time
+            if waited > _SHORTEST:
+                causes = _causes(waiter, lane, waited)
+                for span, seconds in causes.items():
+                    self.seconds[span] += seconds
+                    self.times[span] += 1
+                waiter.add(_Activity(waited, causes=causes))
+            waiter.add(_Activity(met=what))
+        lane.add(_Activity(met=what))
+
+    def _close(self, rank: int, lane: _Lane, time: float, call: CallPlace) -> None:
+        """Note how long a rank has computed until now."""
+        span = ComputeSpan(rank, lane.after, call)
+        lane.add(_Activity(max(0.0, time - lane.since), span))
+        seen = self.visited[span]
+        seen.visits += 1
+        begin = lane.since
+        for number, (_, place) in enumerate(lane.samples):
+            end = lane.samples[number + 1][0] if number + 1 < len(lane.samples) else time
+            seen.lines[place] += max(0.0, end - begin)
+            begin = max(begin, end)
+        lane.samples = []
+
+
+def _causes(waiter: _Lane, last: _Lane, waited: float) -> dict[ComputeSpan, float]:
+    """The seconds of a wait by what the last rank did for longer than the waiter since they last met."""
+    since = _since_they_met(waiter, last)
+    if since is None:
+        return {}
+    by_waiter, by_last = since
+    usual: defaultdict[tuple[CallPlace | None, CallPlace], float] = defaultdict(float)
+    longer: defaultdict[ComputeSpan, float] = defaultdict(float)
+    for activity in by_waiter:
+        if activity.span:
+            usual[activity.span[1:]] += activity.seconds
+    for activity in by_last:
+        if activity.span:
+            longer[activity.span] += activity.seconds
+    for span in longer:
+        longer[span] = max(0.0, longer[span] - usual[span[1:]])
+    waits = [activity for activity in by_last if activity.causes is not None]
+    idle = sum(wait.seconds for wait in waits)
+    more = max(0.0, idle - sum(activity.seconds for activity in by_waiter if activity.causes is not None))
+    for wait in waits:
+        for span, seconds in (wait.causes or {}).items():
+            longer[span] += seconds * more / idle
+    whole = sum(longer.values())
+    scale = min(1.0, waited / whole) if whole else 0.0
+    return {span: seconds * scale for span, seconds in longer.items() if seconds * scale > _SHORTEST}
+
+
+def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:
+    """What two ranks did since they last met, or since their start; None if that is no longer known."""
+    met = next((activity.met for activity in reversed(last.past) if activity.met in waiter.met), None)
+    if met is None and (waiter.is_cut or last.is_cut):
+        return None
+    return _after(waiter, met), _after(last, met)
+
+
+def _after(lane: _Lane, met: Hashable) -> list[_Activity]:
+    """What a rank did after it was in an operation, the newest first; everything if `met` is None."""
+    return list(takewhile(lambda activity: met is None or activity.met != met, reversed(lane.past)))
+
+
 @dataclass(slots=True)
 class RankTraining:
-    """The synchronised backward passes of one rank."""
+    """What the script of one rank did to train: backward passes whose gradients DDP synchronised, steps, and marks."""
 
     steps: int = 0  # of optimizers, after a synchronised backward pass
     early: int = 0  # synchronised passes before the last one of their step
@@ -163,201 +359,3 @@ class RankTraining:
             self.early += len(self._since_step) - 1
             self.early_bytes += sum(self._since_step[:-1])
             self._since_step, self._bucket = [], -1
-
-
-# What made ranks wait: the seconds of each wait are charged to the computing that caused it, through chains of waits.
-
-MEMORY = 256  # activities of each rank that are compared; ranks meet more often
-SHORTEST = 1e-6  # seconds; a shorter wait is not charged
-
-Place = tuple[str, int]  # file and line
-OperatorCall = tuple[str, int, str]  # and the operator that is called there
-
-
-class ComputeSpan(NamedTuple):
-    """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
-
-    rank: int
-    after: OperatorCall | None
-    before: OperatorCall
-
-
-@dataclass(slots=True)
-class _Activity:
-    """Computing in a span, a wait with its causes (seconds by span), or where a rank met others in `met`."""
-
-    seconds: float = 0.0
-    span: ComputeSpan | None = None
-    causes: dict[ComputeSpan, float] | None = None
-    met: Hashable = None
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One rank: what it did lately, and what it is in now."""
-
-    since: float  # when the computing began that goes on now
-    after: OperatorCall | None = None
-    past: deque[_Activity] = field(default_factory=deque)
-    met: set[Hashable] = field(default_factory=set)  # where it met others in that time
-    is_cut: bool = False  # older activities were dropped
-    blocked: dict[Hashable, float] = field(default_factory=dict)  # what it is blocked in, and since when
-    waited_until: float = 0.0
-    samples: list[tuple[float, Place]] = field(default_factory=list)  # where it was seen in this computing
-
-    def add(self, activity: _Activity) -> None:
-        self.past.append(activity)
-        if activity.met is not None:
-            self.met.add(activity.met)
-        if len(self.past) > MEMORY:
-            self.met.discard(self.past.popleft().met)
-            self.is_cut = True
-
-
-@dataclass(slots=True)
-class LineTimes:
-    """Visits of a span, and the seconds that were seen to pass at each line."""
-
-    visits: int = 0
-    lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
-
-
-class DelayCosts:
-    """Seconds for which other ranks waited, by the span of computing that caused it."""
-
-    def __init__(self) -> None:
-        self.is_on = True  # on a GPU, nobody sees when ranks wait
-        self.seconds: defaultdict[ComputeSpan, float] = defaultdict(float)
-        self.times: Counter[ComputeSpan] = Counter()  # operations at which a rank came last because of it
-        self.visited: defaultdict[ComputeSpan, LineTimes] = defaultdict(LineTimes)
-        self._lanes: dict[int, _Lane] = {}
-        self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
-        self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
-
-    def start(self, rank: int, time: float) -> None:
-        """Note that a rank begins its script, perhaps again."""
-        self._lanes[rank] = _Lane(time)
-
-    def sample(self, rank: int, time: float, place: Place) -> None:
-        """Note where a rank was seen."""
-        lane = self._lanes.get(rank)
-        if lane and not lane.blocked:
-            lane.samples.append((time, place))
-
-    def form(self, rank: int, time: float, call: OperatorCall, ranks: int, *, done: bool) -> None:
-        """Note that a rank waits in a call in which all ranks form a group, or has left it."""
-        number = self._forming[rank, call[2]]
-        met = call[2], number
-        if done:
-            self._forming[rank, call[2]] += 1
-            self.unblock(rank, time, met, call)
-            return
-        self.block(rank, time, met, call)
-        came = self._formed.setdefault(met, [])
-        came.append(rank)
-        if len(came) == ranks:
-            del self._formed[met]
-            self._charge(met, came, rank, time, call)
-
-    def block(self, rank: int, time: float, what: Hashable, call: OperatorCall) -> None:
-        """Note that a rank cannot go on because of a call."""
-        lane = self._lanes.setdefault(rank, _Lane(time))
-        if not lane.blocked:
-            self._close(rank, lane, time, call)
-        lane.blocked.setdefault(what, time)
-
-    def unblock(self, rank: int, time: float, what: Hashable, call: OperatorCall) -> None:
-        """Note that a rank goes on."""
-        lane = self._lanes.get(rank)
-        if lane and lane.blocked.pop(what, None) is not None and not lane.blocked:
-            lane.since, lane.after, lane.samples = time, call, []
-
-    def replace(self, rank: int, what: Hashable, by: Hashable) -> None:
-        """Note that what a rank is blocked in is known to be part of another operation."""
-        blocked = self._lanes[rank].blocked
-        if what in blocked:
-            blocked[by] = blocked.pop(what)
-
-    def complete(self, collective: Collective) -> None:
-        """Charge the waits of an operation that its last member has just entered."""
-        last = collective.entered_last
-        if last is not None and self.is_on:
-            call = collective.calls[last]
-            self._charge(collective, collective.calls, last, call.issued, call.operation.place)
-
-    def _charge(self, what: Hashable, members: Iterable[int], last: int, time: float, call: OperatorCall) -> None:
-        lane = self._lanes.get(last)
-        lanes = {rank: self._lanes[rank] for rank in members if rank in self._lanes}
-        waiters = [rank for rank, each in lanes.items() if rank != last and what in each.blocked]
-        if lane is None or not waiters:
-            return
-        if not lane.blocked:  # it goes on while the operation runs
-            self._close(last, lane, time, call)
-            lane.since, lane.after = time, call
-        for rank in waiters:
-            other = lanes[rank]
-            waited = time - max(other.blocked[what], other.waited_until)
-            other.waited_until = time
-            if waited > SHORTEST:
-                causes = self._causes(other, lane, waited)
-                for span, seconds in causes.items():
-                    self.seconds[span] += seconds
-                    self.times[span] += 1
-                other.add(_Activity(waited, causes=causes))
-            other.add(_Activity(met=what))
-        lane.add(_Activity(met=what))
-
-    def _close(self, rank: int, lane: _Lane, time: float, call: OperatorCall) -> None:
-        """Note how long a rank has computed until now."""
-        span = ComputeSpan(rank, lane.after, call)
-        lane.add(_Activity(max(0.0, time - lane.since), span))
-        seen = self.visited[span]
-        seen.visits += 1
-        begin = lane.since
-        for number, (_, place) in enumerate(lane.samples):
-            end = lane.samples[number + 1][0] if number + 1 < len(lane.samples) else time
-            seen.lines[place] += max(0.0, end - begin)
-            begin = max(begin, end)
-        lane.samples = []
-
-    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[ComputeSpan, float]:
-        """Return the seconds of a wait by what the last rank did for longer than the waiter since they last met."""
-        both = _since_they_met(waiter, last)
-        if both is None:
-            return {}
-        longer: defaultdict[ComputeSpan, float] = defaultdict(float)
-        theirs: defaultdict[tuple[OperatorCall | None, OperatorCall], float] = defaultdict(float)
-        for each in both[0]:
-            if each.span:
-                theirs[each.span[1:]] += each.seconds
-        for each in both[1]:
-            if each.span:
-                longer[each.span] += each.seconds
-        for span in longer:
-            longer[span] = max(0.0, longer[span] - theirs[span[1:]])
-        waits = [each for each in both[1] if each.causes is not None]
-        idle = sum(each.seconds for each in waits)
-        more = max(0.0, idle - sum(each.seconds for each in both[0] if each.causes is not None))
-        for each in waits:
-            for span, seconds in (each.causes or {}).items():
-                longer[span] += seconds * more / idle
-        whole = sum(longer.values())
-        scale = min(1.0, waited / whole) if whole else 0.0
-        return {span: seconds * scale for span, seconds in longer.items() if seconds * scale > SHORTEST}
-
-
-def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:
-    """Return what two ranks did since they last met, or since their start; None if that is no longer known."""
-    met = next((each.met for each in reversed(last.past) if each.met in waiter.met), None)
-    if met is None and (waiter.is_cut or last.is_cut):
-        return None
-    return _after(waiter, met), _after(last, met)
-
-
-def _after(lane: _Lane, met: Hashable) -> list[_Activity]:
-    found = []
-    for each in reversed(lane.past):
-        if met is not None and each.met == met:
-            break
-        found.append(each)
-    return found

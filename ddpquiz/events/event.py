@@ -1,6 +1,7 @@
-"""What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
+"""The events of a run, and how they are written as lines of JSON: the only contract between a run and who shows it.
 
-The annotations of events use the ranges: a saved run is foreign data, and screens and sums need sane numbers.
+What is decoded is checked here, once, and nowhere else: a saved run is foreign data, and screens and sums need sane
+numbers. The annotations of the fields say which values may occur.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from inspect import signature
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
-# What a rank asks for when it calls a collective or point-to-point operation, and what that costs.
-
+VERSION = 2
 MAX_RANKS = 1024
+SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
+UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
 
 
 class Range(NamedTuple):
@@ -40,6 +42,7 @@ Shape = Annotated[tuple[Count, ...], Range(0, 64)]
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
 ANY_SOURCE = -1  # stands for the source of a receive from any rank until it is known
 JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
+CallPlace = tuple[str, int, str]  # the file and the line that call, and the operator
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
@@ -67,8 +70,7 @@ class Operation(NamedTuple):
     tag: Annotated[int, Range(-(2**63), 2**63)] = 0
 
     @property
-    def place(self) -> tuple[str, int, str]:
-        """The file and the line that call, and the operator."""
+    def place(self) -> CallPlace:
         return self.file, self.line, self.op
 
     @property
@@ -83,7 +85,7 @@ class Operation(NamedTuple):
         return self.bytes * len(self.members) if gathers else self.bytes
 
     def bytes_sent_by(self, rank: int) -> int:
-        """Return the bytes that a member sends for the operation.
+        """The bytes that a member sends for the operation.
 
         A ring does all_reduce, all_gather and reduce_scatter; broadcast and reduce pass the tensor along a chain, from
         the root or to it; the others send each part to the rank that it belongs to (Thakur, Rabenseifner, Gropp 2005;
@@ -110,19 +112,11 @@ class Operation(NamedTuple):
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Return busbw / algbw of an operator on some ranks (nccl-tests, doc/PERFORMANCE.md)."""
+    """The ratio of busbw to algbw of an operator on some ranks (nccl-tests, doc/PERFORMANCE.md)."""
     share = (ranks - 1) / ranks
     if op.startswith("all_reduce"):
         return 2 * share
     return share if op.startswith(("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")) else 1.0
-
-
-# Everything that a run reports, as dataclasses: the only thing that ranks, launcher and screens share.
-
-
-VERSION = 2
-UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
-SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +309,7 @@ class ModelWrapped(Marked):
 
 @dataclass(frozen=True, slots=True)
 class ModelSharded(Marked):
-    """fully_shard or FSDP has sharded a module, of one layer or of several as a whole."""
+    """The script has sharded a module with fully_shard or FSDP: of one layer, or of several as a whole."""
 
     what: ClassVar[str] = "shard"
     several_layers: bool = False
@@ -497,15 +491,14 @@ Event = (
 
 
 def when(event: Event) -> float:
-    """Return the time of an event; a run begins before anything else."""
+    """The time of an event; a run begins before anything else."""
     return 0.0 if isinstance(event, Began) else event.time
 
 
-# Events as lines of JSON, and the lines that ranks write: every value is checked once, here, when it is decoded.
+# Lines of JSON
 
-Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
+_Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
 
-_LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, default=asdict)
 _NOT_ASCII = re.compile("[^ -~]")
 _ANY = Range(0, 1 << 60)
@@ -513,10 +506,9 @@ _OLD_MARK = re.compile(r"(memory) (\d{1,16}) (\d{1,16})|(read) (cpu|gpu) (\S+) (
 
 
 def encode(event: Event) -> str:
-    """Return `event` as one line of JSON, without the newline and without control characters."""
-    data = {"event": event.event} | {name: getattr(event, name) for name in event.__match_args__}
-    if isinstance(event, Marked):
-        data["what"] = event.what
+    """One line of JSON that `decode` turns into `event` again, without the newline and without control characters."""
+    kind = {"event": event.event} | ({"what": event.what} if isinstance(event, Marked) else {})
+    data = kind | {name: getattr(event, name) for name in event.__match_args__}
     if isinstance(event, Issued):
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
@@ -524,15 +516,15 @@ def encode(event: Event) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
+    """JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
     if text.isprintable():
         return text
     whole = text.encode(errors="replace").decode()  # without halves of characters
-    return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], whole)
+    return _NOT_ASCII.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], whole)
 
 
 def decode(line: str | bytes) -> Event:
-    """Return the event that `line` holds; ValueError says what does not fit."""
+    """The event that `line` holds; ValueError says what does not fit."""
     try:
         data: Any = json.loads(line)
     except json.JSONDecodeError as wrong:
@@ -542,9 +534,8 @@ def decode(line: str | bytes) -> Event:
     name = data.pop("event", None) if isinstance(data, dict) else None
     if name in ("run", "end", "mark"):
         _bring_up_to_date(name, data)
-    if name == "mark":
-        name = f"mark {data.pop('what', None)}"
-    form = _FORMS.get(name) if isinstance(name, str) else None
+    forms, name = (_MARKS, data.pop("what", None)) if name == "mark" else (_FORMS, name)
+    form = forms.get(name) if isinstance(name, str) else None
     if form is None:
         raise ValueError("not an event of a kind that ddpquiz knows")
     if name == "issued":
@@ -595,7 +586,7 @@ def _ranks_in(event: Event) -> Iterable[int]:
         case RankEvent():
             return (event.rank,)
         case Hung():
-            return [each.rank for each in event.ranks]
+            return [position.rank for position in event.ranks]
         case End(rank=int(rank)):
             return (rank,)
     return ()
@@ -616,7 +607,7 @@ class _Form(NamedTuple):
     """How the fields of a class are read from JSON."""
 
     make: Callable[..., Any]
-    checks: dict[str, Check]
+    checks: dict[str, _Check]
     required: frozenset[str]
 
     @classmethod
@@ -642,14 +633,14 @@ class _Form(NamedTuple):
         return self.make(**values)
 
 
-def _check_of(hint: Any, limits: Range = _ANY, how: str = "") -> Check:
-    """Return what checks a value of an annotation."""
+def _check_of(hint: Any, limits: Range = _ANY, how: str = "") -> _Check:
+    """What checks a value of an annotation."""
     if get_origin(hint) is Annotated:
         inner, limits, *rest = get_args(hint)
         return _check_of(inner, limits, *rest)
     arguments = get_args(hint)
     if type(None) in arguments:
-        (inner,) = (each for each in arguments if each is not type(None))
+        (inner,) = (argument for argument in arguments if argument is not type(None))
         check = _check_of(inner)
         return lambda value: None if value is None else check(value)
     if get_origin(hint) is tuple:
@@ -688,37 +679,11 @@ def _bool(value: Any) -> bool:
     raise ValueError("must be true or false")
 
 
-def _tuple(check: Check, limits: Range, value: Any) -> tuple[Any, ...]:
+def _tuple(check: _Check, limits: Range, value: Any) -> tuple[Any, ...]:
     if type(value) is list and len(value) <= limits.high:
         return tuple(map(check, value))
     raise ValueError(f"must be a list of at most {limits.high:,}")
 
 
-KINDS: dict[str, type[Any]] = {  # by name; of marks, `mark` and what they mark
-    f"mark {kind.what}" if issubclass(kind, Marked) else kind.event: kind for kind in get_args(Event)
-}
-_FORMS = {name: _Form.of(kind) for name, kind in KINDS.items()}
-
-
-def labelled(text: str) -> tuple[str, str] | None:
-    """Return label and value of a line `label: value`, or None for any other line."""
-    found = _LABEL.fullmatch(text)
-    return (found[1], found[2]) if found else None
-
-
-@dataclass
-class LineBuffer:
-    """Cuts the bytes of a pipe into whole lines."""
-
-    _rest: bytearray = field(default_factory=bytearray)
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes; empty data completes the last one."""
-        if not data:
-            last, self._rest = bytes(self._rest), bytearray()
-            return [last] if last else []
-        self._rest += data
-        if b"\n" not in data:
-            return []
-        *whole, self._rest = self._rest.split(b"\n")
-        return list(map(bytes, whole))
+_FORMS = {kind.event: _Form.of(kind) for kind in get_args(Event) if not issubclass(kind, Marked)}
+_MARKS = {kind.what: _Form.of(kind) for kind in get_args(Mark)}

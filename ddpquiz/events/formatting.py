@@ -1,4 +1,7 @@
-"""How amounts, durations, ranks, shapes and places are written, here and on every screen."""
+"""How amounts, durations, ranks, shapes and places are written on every screen, and the source lines that events name.
+
+A path in a saved run may name anything, so only regular files of a sane size are read.
+"""
 
 import io
 import os
@@ -13,9 +16,11 @@ from typing import NamedTuple
 from ddpquiz.events.event import ANY_SOURCE
 from ddpquiz.plural import plural
 
-# How amounts, durations, ranks, shapes and places are written, here and on every screen.
-
-MAX_PARTS = 12  # of a list of ranks that is written out
+MAX_BYTES = 1 << 20  # of a source file
+_MOST_PARTS = 12  # of a list of ranks that is written out
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
+# Not a file of the user
+_LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>|ddpquiz/ranks/")
 
 
 def format_bytes(amount: float) -> str:
@@ -54,8 +59,8 @@ def list_ranks(ranks: Collection[int]) -> str:
         else:
             runs.append([rank])
     parts = [part for run in runs for part in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
-    if len(parts) > MAX_PARTS:
-        return f"{', '.join(parts[:MAX_PARTS])} and others, {len(ranks):,} in all"
+    if len(parts) > _MOST_PARTS:
+        return f"{', '.join(parts[:_MOST_PARTS])} and others, {len(ranks):,} in all"
     return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
@@ -74,16 +79,8 @@ def format_place(file: str, line: int) -> str:
     return f"{PurePath(file).name}:{line}"
 
 
-# The source lines that events and tracebacks name: in a saved run a path may name anything.
-
-MAX_BYTES = 1 << 20
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
-# Not a file of the user
-_LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>|ddpquiz/ranks/")
-
-
 def read_source(path: str | Path) -> str | None:
-    """Return the text of a Python file; None unless it is a regular file of at most MAX_BYTES that can be decoded."""
+    """The text of a Python file; None unless it is a regular file of at most MAX_BYTES that can be decoded."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return None
@@ -98,7 +95,7 @@ def read_source(path: str | Path) -> str | None:
 
 
 def source_line(path: str, line: int) -> str:
-    """Return a line of a file, counted from 1, or an empty text."""
+    """A line of a file, counted from 1, or an empty text."""
     try:
         changed = Path(path).stat().st_mtime_ns
     except (OSError, ValueError):
@@ -122,12 +119,12 @@ class Frame(NamedTuple):
 
 
 def frames_in(text: str) -> list[Frame]:
-    """Return the frames in the order in which a text lists them."""
+    """The frames in the order in which a text lists them."""
     return [Frame(file, int(line), name) for file, line, name in _FRAME.findall(text)]
 
 
 def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[str, int]:
-    """Return the innermost place outside libraries; the script counts as the user's wherever it is installed."""
+    """The innermost place outside libraries; the script counts as the user's wherever it is installed."""
     frames = [(frame.file, frame.line) for frame in frames_in(text)]
     if newest_first:
         frames.reverse()
@@ -137,6 +134,6 @@ def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[st
 
 
 def code_at(text: str, file: str, line: int) -> str:
-    """Return the line of code that a traceback shows for one of its frames."""
+    """The line of code that a traceback shows for one of its frames."""
     _, _, rest = text.rpartition(f'File "{file}", line {line}')
     return rest.partition("\n")[2].partition("\n")[0].strip()

@@ -1,4 +1,7 @@
-"""A saved run: its events in a file, one JSON object a line, to be replayed without torch."""
+"""A saved run: its events in a file, one JSON object a line, to be replayed without torch.
+
+`RecentEvents` holds what a run of any length needs for that: its first event and the last ones.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -23,10 +26,9 @@ from ddpquiz.events.event import (
     when,
 )
 
-# A saved run: its events in a file, one JSON object a line, to be replayed without torch.
-
 MAX_LINE = 1 << 26  # bytes
-HOW = "`ddpquiz demo NAME --save FILE` writes one."
+_HOW = "`ddpquiz demo NAME --save FILE` writes one."
+_RECENT = 20_000  # events that can be stepped back through
 
 
 def save(events: Iterable[Event], path: Path) -> None:
@@ -44,7 +46,7 @@ def write(path: Path, fill: Callable[[TextIO], object]) -> None:
 
 
 def read(path: Path) -> tuple[Event, ...]:
-    """Return the events of a saved run in the order in which they happened.
+    """The events of a saved run in the order in which they happened.
 
     A saved run is foreign data: UserError names the line of the first value that an event cannot have.
     """
@@ -52,9 +54,9 @@ def read(path: Path) -> tuple[Event, ...]:
         with path.open("rb") as file:
             events = list(_decoded(file, path))
     except FileNotFoundError:
-        raise UserError(f"There is no saved run {path}; {HOW}") from None
+        raise UserError(f"There is no saved run {path}; {_HOW}") from None
     except (OSError, ValueError):  # the latter for a path that holds a NUL
-        raise UserError(f"{path} cannot be read as a saved run; {HOW}") from None
+        raise UserError(f"{path} cannot be read as a saved run; {_HOW}") from None
     if not events or not isinstance(events[-1], End):
         raise UserError(
             f"{path} is incomplete: a saved run begins with a `run` event and finishes with an `end` event."
@@ -80,7 +82,7 @@ def _decoded(file: IO[bytes], path: Path) -> Iterator[Event]:
 
 
 def _checked(event: Event, began: Began | None, *, over: bool) -> Began:
-    """Return how the run began; ValueError if an event does not fit there, or not at this place of the file."""
+    """How the run began; ValueError if an event does not fit there, or not at this place of the file."""
     if isinstance(event, Began):
         if began is not None:
             raise ValueError("it is a second `run` event")
@@ -93,15 +95,10 @@ def _checked(event: Event, began: Began | None, *, over: bool) -> Began:
     return began
 
 
-# The last events of a run of any length, to step back through.
-
-LIMIT = 20_000
-
-
 class RecentEvents:
     """The first event of a run and the last ones, in bounded memory."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = _RECENT) -> None:
         self.events: list[Event] = []
         self._limit = limit
 
@@ -117,20 +114,20 @@ class RecentEvents:
         """
         cut, dropped = len(self.events) - self._limit, set[tuple[int, int]]()
         left = self.events[:1]
-        met = self._meetings()
+        partners = self._partners()
         for number, event in enumerate(self.events):
             if isinstance(event, Issued):  # a restarted rank may use the number of an old call again
-                change = dropped.add if min(met[number]) < cut else dropped.discard
+                change = dropped.add if min(partners[number]) < cut else dropped.discard
                 change((event.rank, event.number))
             if number >= cut and not (isinstance(event, OperationEvent) and (event.rank, event.number) in dropped):
                 left.append(event)
         self.events[:] = left
 
-    def _meetings(self) -> dict[int, list[int]]:
-        """Return for each call, by its place among the events, the places of all calls of the same operation."""
+    def _partners(self) -> dict[int, list[int]]:
+        """For each call, by its place among the events, the places of all calls of the same operation."""
         matching, places = Matching(), dict[Call, int]()
         calls: dict[tuple[int, int], tuple[Collective, Call]] = {}
-        found: list[tuple[int, Collective]] = []
+        collectives: list[tuple[int, Collective]] = []  # of each call
         for number, event in enumerate(self.events):
             match event:
                 case Joining(rank=rank, done=False):
@@ -141,8 +138,8 @@ class RecentEvents:
                     call = Call(event.operation, event.number, event.time)
                     collective, _ = matching.place(rank, call)
                     calls[rank, event.number], places[call] = (collective, call), number
-                    found.append((number, collective))
+                    collectives.append((number, collective))
                 case Ended(rank=rank, source=int(source)) if (rank, event.number) in calls:
                     collective, call = calls[rank, event.number]
                     matching.resolve(collective, rank, call, source)
-        return {number: [places[call] for call in collective.calls.values()] for number, collective in found}
+        return {number: [places[call] for call in collective.calls.values()] for number, collective in collectives}

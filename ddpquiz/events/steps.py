@@ -9,32 +9,32 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 
-PLACES = 16  # states of a long run that are saved
+_SAVED = 16  # states of a long run that are saved
 
 
 def steps(events: Sequence[Event]) -> list[int]:
-    """Return the number of events before each step: a step comes before each call of a rank, and one at the end."""
+    """The number of events before each step: a step comes before each call of a rank, and one at the end."""
     return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
 
 
 def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
-    """Return the steps before the first call of each operation, and the last step."""
-    timeline, found = Timeline(), []
+    """The steps before the first call of each operation, and the last step."""
+    timeline, first_calls = Timeline(), []
     for number, event in enumerate(events):
         before = timeline.count
         timeline.add(event)
         if timeline.count > before:
-            found.append(bisect_left(stops, number))
-    return [*found, len(stops) - 1]
+            first_calls.append(bisect_left(stops, number))
+    return [*first_calls, len(stops) - 1]
 
 
 def time_before(events: Sequence[Event], stops: Sequence[int], at: int) -> float:
-    """Return the time of the previous step; what came after it is new at this one."""
+    """The time of the previous step; what came after it is new at this one."""
     return when(events[stops[at - 1] - 1]) if at else 0.0
 
 
 def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tuple[str, ...]:
-    """Return what happens in the next step: which rank calls what, where, and how many bytes."""
+    """What happens in the next step: which rank calls what, where, and how many bytes."""
     coming = events[stops[at]] if stops[at] < len(events) else None
     if not isinstance(coming, Issued):
         return ()
@@ -46,7 +46,7 @@ def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tup
 
 
 def _towards(call: Operation) -> str:
-    """Return to or from which rank a message or a rooted collective goes, such as ` to rank 3`."""
+    """To or from which rank a message or a rooted collective goes, such as ` to rank 3`."""
     if call.peer is None or call.peer == ANY_SOURCE:
         return ""
     outwards = call.op == "send" or call.op.startswith(("reduce", "gather"))
@@ -54,16 +54,16 @@ def _towards(call: Operation) -> str:
 
 
 class EventCursor:
-    """A run that can be wound to any event; some states are saved, so that going back is fast."""
+    """The state of a run at any event; some states are saved, so that going back is fast."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
         self.state, self._at = RunState(), 0
-        self._apart = max(1000, len(events) // PLACES)
+        self._apart = max(1000, len(events) // _SAVED)
         self._saved = {0: RunState()}
 
     def seek(self, to: int) -> RunState:
-        """Return the state after the first `to` events."""
+        """The state after the first `to` events."""
         if to < self._at:
             self._at = max(place for place in self._saved if place <= to)
             self.state = self._saved[self._at].copy()

@@ -17,9 +17,9 @@ from ddpquiz.events.event import POINT_TO_POINT, escape_controls
 from ddpquiz.events.formatting import format_shapes
 from ddpquiz.events.timeline import Timeline
 
-TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
-ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number
-Trace = dict[str, Any]
+_TIME, _OUTPUT, _OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
+_MOST_ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number
+_Json = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -31,9 +31,9 @@ class _Row:
     number: int
 
     @property
-    def ids(self) -> Trace:
+    def ids(self) -> _Json:
         """Its process and thread; process 0 and thread 0 would be the idle kernel."""
-        process = (self.rank + 1) * ROWS
+        process = (self.rank + 1) * _MOST_ROWS
         return {"pid": process, "tid": process + self.number}
 
 
@@ -45,7 +45,7 @@ def write(run: Iterable[events.Event], file: TextIO) -> None:
     file.write("\n]}\n")
 
 
-def trace(run: Iterable[events.Event]) -> Iterator[Trace]:
+def trace(run: Iterable[events.Event]) -> Iterator[_Json]:
     """Yield the trace events of a run, not in order of time; the format does not require it."""
     timeline, values, end = Timeline(limit=None), _Values(), 0.0
     claims: dict[int, str] = {}
@@ -65,15 +65,15 @@ def trace(run: Iterable[events.Event]) -> Iterator[Trace]:
     for rank in timeline.ranks:
         for span in timeline.spans(rank, end):
             about = {"operation": span.op} if span.op else {}
-            yield _slice(span.kind, _Row(rank, TIME), span.start, span.end, about)
+            yield _slice(span.kind, _Row(rank, _TIME), span.start, span.end, about)
     for collective in timeline.collectives:
         shared = _about(collective)
         for rank, call in collective.calls.items():
             about = _about_call(call) | shared | values.of(rank, call)
-            row, met = rows[rank, call], _met(collective, call, left)
+            row, joined = rows[rank, call], _joined(collective, call, left)
             yield _slice(call.operation.op, row, call.issued, left[call], about)
-            if met > call.issued:
-                yield _slice("communication", row, met, left[call], {"operation": call.operation.op})
+            if joined > call.issued:
+                yield _slice("communication", row, joined, left[call], {"operation": call.operation.op})
     yield from _arrows(timeline.collectives, rows, left)
 
 
@@ -81,7 +81,7 @@ class _Values:
     """What tensors held before and after an operation, if they are few; restarted ranks count operations from 1."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[int, int, float], Trace] = {}
+        self._values: dict[tuple[int, int, float], _Json] = {}
         self._issued: dict[tuple[int, int], float] = {}
 
     def add(self, event: events.Event) -> None:
@@ -94,11 +94,11 @@ class _Values:
                 key = rank, number, self._issued[rank, number]
                 self._values.setdefault(key, {})["after"] = " ".join(after)
 
-    def of(self, rank: int, call: Call) -> Trace:
+    def of(self, rank: int, call: Call) -> _Json:
         return self._values.get((rank, call.number, call.issued), {})
 
 
-def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
+def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[_Json]:
     """Yield what has no duration: output, claims, notes and errors; numbers after a label become a curve."""
     match event:
         case events.Output(rank=rank, time=time, text=text):
@@ -106,29 +106,28 @@ def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
             number = _number(event.value)
             if event.label is not None and number is not None:
                 value = {"": number}  # this key is added to the name of the curve
-                yield {"ph": "C", "name": event.label} | _Row(rank, OUTPUT).ids | {"ts": _micro(time), "args": value}
+                yield {"ph": "C", "name": event.label} | _Row(rank, _OUTPUT).ids | {"ts": _micro(time), "args": value}
         case events.Claimed(rank=rank, time=time, line=line, held=held):
             verdict = "holds" if held else "is broken"
             yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
         case events.Marked(rank=rank, time=time):
-            details: Trace = {
-                name: getattr(event, name) for name in event.__match_args__ if name not in ("time", "rank")
-            }
+            details: _Json = {name: getattr(event, name) for name in event.__match_args__[2:]}  # after time and rank
             yield _instant(event.what, rank, time, details)
         case events.Note(rank=rank, time=time, text=text):
             yield _instant(text, rank, time, {})
         case events.Raised(rank=rank, time=time):
             yield _instant(f"{event.error}: {event.message}", rank, time, {"traceback": event.traceback})
         case events.Hung(time=time, ranks=ranks):
-            for each in ranks:
-                about = {"waits in": each.waits_in, "at": f"{each.file}:{each.line}", "stack": each.stack}
-                yield _instant("hang", each.rank, time, about)
+            for position in ranks:
+                at = f"{position.file}:{position.line}"
+                about = {"waits in": position.waits_in, "at": at, "stack": position.stack}
+                yield _instant("hang", position.rank, time, about)
         case events.End(time=time, rank=rank, why=why) if why:
             yield _instant(why, rank or 0, time, {})
 
 
 def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], _Row]:
-    """Return a row for each call of a rank: the first one that is free when it is issued."""
+    """A row for each call of a rank: the first one that is free when it is issued."""
     rows: dict[tuple[int, Call], _Row] = {}
     calls: dict[int, list[Call]] = {}
     for collective in timeline.collectives:
@@ -139,25 +138,25 @@ def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call],
         for call in sorted(made, key=lambda call: (call.issued, call.number)):
             row = next((row for row, since in enumerate(free) if since <= call.issued), len(free))
             free[row : row + 1] = [left[call]]
-            rows[rank, call] = _Row(rank, OPERATIONS + row)
+            rows[rank, call] = _Row(rank, _OPERATIONS + row)
     return rows
 
 
-def _names(timeline: Timeline, rows: dict[tuple[int, Call], _Row]) -> Iterator[Trace]:
+def _names(timeline: Timeline, rows: dict[tuple[int, Call], _Row]) -> Iterator[_Json]:
     used: dict[int, set[int]] = {}
     for row in rows.values():
         used.setdefault(row.rank, set()).add(row.number)
     for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, even if it runs elsewhere
-        yield _name("process_name", _Row(rank, TIME), {"name": f"rank {rank}"})
-        yield _name("process_sort_index", _Row(rank, TIME), {"sort_index": rank})
-        names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used.get(rank, ())), "operations")
+        yield _name("process_name", _Row(rank, _TIME), {"name": f"rank {rank}"})
+        yield _name("process_sort_index", _Row(rank, _TIME), {"sort_index": rank})
+        names = {_TIME: "time", _OUTPUT: "output"} | dict.fromkeys(sorted(used.get(rank, ())), "operations")
         for number, name in names.items():
             yield _name("thread_name", _Row(rank, number), {"name": name})
             yield _name("thread_sort_index", _Row(rank, number), {"sort_index": number})
 
 
-def _about(collective: Collective) -> Trace:
-    about: Trace = {"ranks": list(collective.members)}
+def _about(collective: Collective) -> _Json:
+    about: _Json = {"ranks": list(collective.members)}
     if collective.group:
         about["group"] = collective.group
     if collective.entered_last is not None:
@@ -168,7 +167,7 @@ def _about(collective: Collective) -> Trace:
     return about
 
 
-def _about_call(call: Call) -> Trace:
+def _about_call(call: Call) -> _Json:
     asked = call.operation
     about = {
         "line": f"{asked.file}:{asked.line}", "number": call.number, "bytes": asked.bytes, "dtype": asked.dtype,
@@ -179,7 +178,7 @@ def _about_call(call: Call) -> Trace:
 
 def _arrows(
     collectives: list[Collective], rows: dict[tuple[int, Call], _Row], left: dict[Call, float]
-) -> Iterator[Trace]:
+) -> Iterator[_Json]:
     number = 0
     for collective in collectives:
         last, started = collective.entered_last, collective.started
@@ -192,39 +191,39 @@ def _arrows(
                 about = {"name": collective.op, "cat": "operation", "id": number}
                 for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
                     end = collective.calls[at]
-                    begin = _micro(_met(collective, end, left))  # where a slice begins
+                    begin = _micro(_joined(collective, end, left))  # where a slice begins
                     yield phase | about | rows[at, end].ids | {"ts": begin}
 
 
-def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
-    """Return when all calls had been made, or when this one was made if it was done before that, or did not fit."""
+def _joined(collective: Collective, call: Call, left: dict[Call, float]) -> float:
+    """When all calls had been made, or when this one was made if it was done before that, or did not fit."""
     started = None if call.ended is None and collective.differs else collective.started
     return call.issued if started is None or left[call] <= started else max(call.issued, started)
 
 
 def _left(timeline: Timeline, gone: dict[int, list[float]], end: float) -> dict[Call, float]:
-    """Return when each call was done, or when the process of its rank or the run ended if it never was."""
-    found: dict[Call, float] = {}
+    """When each call was done, or when the process of its rank or the run ended if it never was."""
+    left: dict[Call, float] = {}
     for collective in timeline.collectives:
         for rank, call in collective.calls.items():
             never = next((time for time in gone.get(rank, ()) if time >= call.issued), end)
-            found[call] = max(call.issued, never if call.ended is None else call.ended)
-    return found
+            left[call] = max(call.issued, never if call.ended is None else call.ended)
+    return left
 
 
-def _slice(name: str, row: _Row, start: float, end: float, about: Trace) -> Trace:
+def _slice(name: str, row: _Row, start: float, end: float, about: _Json) -> _Json:
     begin = _micro(start)
-    kind = "time" if row.number == TIME else "operation"
+    kind = "time" if row.number == _TIME else "operation"
     lasts = {"ts": begin, "dur": round(_micro(end) - begin, 3)}
     return {"ph": "X", "name": name, "cat": kind} | row.ids | lasts | {"args": about}
 
 
-def _instant(text: str, rank: int, time: float, about: Trace) -> Trace:
+def _instant(text: str, rank: int, time: float, about: _Json) -> _Json:
     kind = {"ph": "i", "s": "t", "name": text, "cat": "output"}
-    return kind | _Row(rank, OUTPUT).ids | {"ts": _micro(time), "args": about}
+    return kind | _Row(rank, _OUTPUT).ids | {"ts": _micro(time), "args": about}
 
 
-def _name(what: str, row: _Row, args: Trace) -> Trace:
+def _name(what: str, row: _Row, args: _Json) -> _Json:
     return {"ph": "M", "name": what} | row.ids | {"ts": 0, "args": args}
 
 

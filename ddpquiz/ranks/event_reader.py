@@ -9,17 +9,19 @@ import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from ddpquiz.events.event import Event, LineBuffer, Note, Output, Started, labelled, when
+from ddpquiz.events.event import Event, Note, Output, Started, when
 from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
 # Lines of torch itself that say nothing of the script: a warning in each rank, since a rank joins without name lookups
 # (store.py), and what Gloo of torch 2.9 prints on standard output whenever a group forms
-FROM_TORCH = re.compile(
+_FROM_TORCH = re.compile(
     rb"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+"
     rb"|\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+"
 )
-PATIENCE = 0.5  # seconds after which a line counts as unreported
+_LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
+_PATIENCE = 0.5  # seconds after which a line counts as unreported
 
 
 class EventReader:
@@ -31,7 +33,7 @@ class EventReader:
         self._notes: set[str] = set()
 
     def read(self, piece: PipeData, now: float) -> list[Event]:
-        """Return the events that a piece of stdout, stderr or the event pipe completes."""
+        """The events that a piece of stdout, stderr or the event pipe completes."""
         if piece.pipe == "events":
             lines = self._buffers[piece.rank].feed(piece.data)
             return [event for line in lines for event in self._of_line(piece.rank, line, now)]
@@ -39,13 +41,13 @@ class EventReader:
         return self._outputs(piece.rank)
 
     def rest(self, rank: int) -> list[Event]:
-        """Return all lines that are left of a rank that has ended."""
+        """All lines that are left of a rank that has ended."""
         return self._outputs(rank, math.inf)
 
     def overdue(self, now: float) -> list[Event]:
-        """Return the lines that no rank has reported for a while."""
+        """The lines that no rank has reported for a while."""
         ranks = {rank for rank, _ in self._streams}
-        return [line for rank in ranks for line in self._outputs(rank, now - PATIENCE)]
+        return [line for rank in ranks for line in self._outputs(rank, now - _PATIENCE)]
 
     def _of_line(self, rank: int, line: bytes, now: float) -> Iterator[Event]:
         match decode_line(line):
@@ -67,13 +69,13 @@ class EventReader:
                 yield event
 
     def _outputs(self, rank: int, before: float = 0.0) -> list[Event]:
-        """Return the lines of a rank that were reported, and the others that were read before a time."""
+        """The lines of a rank that were reported, and the others that were read before a time."""
         outputs = list[Event]()
         for name in ("stdout", "stderr"):
             for line, time in self._streams[rank, name].lines(before):
                 # A terminal shows only the end of a line that is written again and again, such as a progress bar
                 text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-                label = labelled(text) if name == "stdout" else None
+                label = label_and_value(text) if name == "stdout" else None
                 outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
 
@@ -99,7 +101,7 @@ class OutputOrder:
     def add_data(self, data: bytes, now: float) -> None:
         """Add bytes that were read; no bytes complete the last line."""
         for line in self._buffer.feed(data):
-            if FROM_TORCH.fullmatch(line):  # which C++ wrote, so that no report counts these bytes
+            if _FROM_TORCH.fullmatch(line):  # which C++ wrote, so that no report counts these bytes
                 continue
             size = len(line) + bool(data)  # with its newline
             self._read += size
@@ -122,3 +124,27 @@ class OutputOrder:
                 return
             self._held.popleft()
             yield line, time
+
+
+@dataclass
+class LineBuffer:
+    """Cuts the bytes of a pipe into whole lines."""
+
+    _rest: bytearray = field(default_factory=bytearray)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes; empty data completes the last one."""
+        if not data:
+            last, self._rest = bytes(self._rest), bytearray()
+            return [last] if last else []
+        self._rest += data
+        if b"\n" not in data:
+            return []
+        *whole, self._rest = self._rest.split(b"\n")
+        return list(map(bytes, whole))
+
+
+def label_and_value(text: str) -> tuple[str, str] | None:
+    """The two parts of a line `label: value`; None for any other line."""
+    match = _LABEL.fullmatch(text)
+    return (match[1], match[2]) if match else None

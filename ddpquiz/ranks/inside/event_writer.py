@@ -16,7 +16,7 @@ from ddpquiz.events.event import Event, Issued, Note, Operation, encode
 from ddpquiz.ranks.messages import encode_write
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt
-MOST_CALLS = 10_000  # different calls of one rank whose text is cached
+_MOST_CALLS = 10_000  # different calls of one rank whose text is cached
 Line = Any  # what `write` accepts: here a line of text; a RankWriter formats it later
 
 
@@ -30,7 +30,7 @@ class EventWriter:
         self._texts: dict[Operation, str] = {}
 
     def now(self) -> float:
-        """Return the seconds since the run was requested, on a clock that all processes of a machine share."""
+        """The seconds since the run was requested, on a clock that all processes of a machine share."""
         return int((monotonic() - self.epoch) * 1e6) / 1e6  # twice as fast as round
 
     def send(self, event: Event) -> None:
@@ -60,10 +60,10 @@ class EventWriter:
                 self.fd = -1
 
     def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
-        """Return the line of an Issued; the methods below return the lines of other events."""
+        """The line of an Issued; the methods below return the lines of other events."""
         text = self._texts.get(operation)
         if text is None:
-            if len(self._texts) >= MOST_CALLS:
+            if len(self._texts) >= _MOST_CALLS:
                 self._texts.clear()
             whole = encode(Issued(0.0, self.rank, 0, operation))
             text = self._texts[operation] = whole.partition('"op": ')[2].removesuffix("[]}")
@@ -77,7 +77,7 @@ class EventWriter:
     ) -> Line:
         rest = '"started": null, "source": null, "failed": false}\n'  # nearly always
         if failed or started is not None or source is not None:
-            began, sent = ("null" if each is None else each for each in (started, source))
+            began, sent = ("null" if value is None else value for value in (started, source))
             rest = f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
         return f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, {rest}'
 
@@ -120,7 +120,7 @@ def move_up(fd: int) -> int:
 
 
 def identity(fd: int) -> tuple[int, int] | None:
-    """Return what tells an open file from others; None when `fd` is not open."""
+    """What tells an open file from others; None when `fd` is not open."""
     try:
         status = os.fstat(fd)
     except OSError:
@@ -129,5 +129,5 @@ def identity(fd: int) -> tuple[int, int] | None:
 
 
 def _list(texts: tuple[str, ...]) -> str:
-    """Return values of tensors, in which JSON escapes nothing, as a JSON list."""
+    """Values of tensors, in which JSON escapes nothing, as a JSON list."""
     return '["' + '", "'.join(texts) + '"]' if texts else "[]"

@@ -38,18 +38,18 @@ from ddpquiz.events.event import (
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
 from ddpquiz.ranks.inside.source_location import find_place
 
-QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
-UNCHECKED_FOLDER = 1.0  # seconds after which it is checked that the folder still holds the file
-MOST_GROUPS = 2_000  # joinings, and begins and ends of formings, that each file of a rank repeats
+_QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
+_UNCHECKED_FOLDER = 1.0  # seconds after which it is checked that the folder still holds the file
+_MOST_GROUPS = 2_000  # joinings, and begins and ends of formings, that each file of a rank repeats
 UNKNOWN = -1  # the rank, until a process group says it
 _NOBODY = f'"rank": {UNKNOWN}, '
 _ISSUED = f'{{"event": "{Issued.event}"'.encode()
 _RECORDED = f'{{"event": "{Recorded.event}"'.encode()
 
-Channel = tuple[str, tuple[int, ...], str, int | None]  # group, its members; for point-to-point "send" or "recv", peer
+_Channel = tuple[str, tuple[int, ...], str, int | None]  # group, its members; for point-to-point "send" or "recv", peer
 
 
-class RankFile:
+class _RankFile:
     """An open file that only grows; every method raises OSError if the file cannot be written.
 
     `number` says how often a file of this rank was continued in a new one, `held` how many operations this one holds,
@@ -92,7 +92,7 @@ class RankFile:
         """Raise OSError if what is written would not reach the file."""
         if identity(self._fd) != self._identity:
             raise OSError("the script has closed its descriptor")
-        if now - self._folder_checked_at > UNCHECKED_FOLDER:
+        if now - self._folder_checked_at > _UNCHECKED_FOLDER:
             self._folder_checked_at = now
             with os.scandir(self.path.parent):  # FileNotFoundError if the folder was deleted
                 pass
@@ -115,10 +115,10 @@ class RankFile:
             self.number = recorded.number if isinstance(recorded, Recorded) else 0
 
     def _move_earlier_job_away(self) -> None:
-        found = [path for path in (self.path, self.older) if path.exists()]
-        if found:
-            number = next(n for n in count(1) if not any(Path(f"{path}.{n}").exists() for path in found))
-            for path in found:
+        earlier = [path for path in (self.path, self.older) if path.exists()]
+        if earlier:
+            number = next(n for n in count(1) if not any(Path(f"{path}.{n}").exists() for path in earlier))
+            for path in earlier:
                 path.rename(f"{path}.{number}")
 
 
@@ -135,8 +135,8 @@ class RankWriter(EventWriter):
         self._wall = time.time()
         self._is_on, self._is_writing = True, False
         self._pending: list[Line] = []
-        self._file: RankFile | None = None
-        self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
+        self._file: _RankFile | None = None
+        self._issued: Counter[_Channel] = Counter()  # since the last joining, in this file and those before it
         self._from_any_source: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
         self._groups: list[Joining | Forming] = []  # begun and formed so far; each file of this rank has them
@@ -146,7 +146,7 @@ class RankWriter(EventWriter):
         """Write the file of this rank from now on."""
         self.rank = rank
         try:
-            file = RankFile(self.folder, rank, restarted=self._started.restart > 0)
+            file = _RankFile(self.folder, rank, restarted=self._started.restart > 0)
             file.write(self._header(file))
         except OSError as wrong:
             self.stop(f"{self.folder}: {wrong.strerror or wrong}")
@@ -192,7 +192,7 @@ class RankWriter(EventWriter):
         return text if source is None else (text, number, source)
 
     def waited(self, time: float, number: int, since: float) -> Line:
-        """Return the line of a Waited; a synchronous operation blocks until it ends, so that says nothing new."""
+        """The line of a Waited; a synchronous operation blocks until it ends, so that says nothing new."""
         if number not in self._in_background:
             return ""
         self._in_background.discard(number)
@@ -222,7 +222,7 @@ class RankWriter(EventWriter):
         while self._is_on:
             if self._file:
                 quiet_since = max(quiet_since, self._file.wrote_at)
-            if (left := quiet_since + QUIET - monotonic()) > 0:
+            if (left := quiet_since + _QUIET - monotonic()) > 0:
                 sleep(left)
                 continue
             quiet_since = monotonic()
@@ -231,8 +231,8 @@ class RankWriter(EventWriter):
             if line and self._file:  # without a line, the script has ended, or not begun
                 self.send(Alive(self.now(), self.rank, file, line))
 
-    def _text_of(self, line: Line, file: RankFile) -> str:
-        """Return the text of a line, and continue the file in a new one if it is long enough."""
+    def _text_of(self, line: Line, file: _RankFile) -> str:
+        """The text of a line; continues the file in a new one if it is long enough."""
         if type(line) is not tuple:
             return self._format_event(line)
         text, number, what = line
@@ -246,8 +246,8 @@ class RankWriter(EventWriter):
             self._issued[*group, "recv", what] += 1
         return str(text)
 
-    def _header(self, file: RankFile) -> str:
-        """Return what a file begins with: what must be known of all that came before it."""
+    def _header(self, file: _RankFile) -> str:
+        """What a file begins with: what must be known of all that came before it."""
         recorded = Recorded(
             0.0, self.rank, socket.gethostname()[:200], boot_id(), clock=self.epoch, wall=self._wall, number=file.number
         )
@@ -259,7 +259,7 @@ class RankWriter(EventWriter):
         return "".join(map(self._format_event, [self.began, self._started, recorded, *self._groups, *dropped]))
 
     def _format_event(self, event: Event) -> str:
-        if isinstance(event, Forming) and len(self._groups) >= MOST_GROUPS and event not in self._groups:
+        if isinstance(event, Forming) and len(self._groups) >= _MOST_GROUPS and event not in self._groups:
             event = replace(event, members=())  # so that it does not count: later files do not hold it
         elif isinstance(event, Joining | Forming) and event not in self._groups:
             self._groups.append(event)
@@ -281,7 +281,7 @@ class RankWriter(EventWriter):
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the machine from others; nothing where the system does not say."""
+    """What tells this boot of the machine from others; nothing where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -192,7 +192,7 @@ def _layers(module: Any) -> int:
     modules = getattr(module, "modules", None)
     if modules is None:
         return 0
-    return sum(any(True for _ in each.parameters(recurse=False)) for each in modules())
+    return sum(any(True for _ in layer.parameters(recurse=False)) for layer in modules())
 
 
 class _Reads:
