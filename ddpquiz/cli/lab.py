@@ -9,8 +9,7 @@ import typer
 
 from ddpquiz.cli import completion, lab_commands
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
+from ddpquiz.curriculum.labs import load_lab, load_pack_lab, pack_lab_names
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import own_labs_dir
 

@@ -13,8 +13,7 @@ from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import survey_labs
-from ddpquiz.curriculum.pack_labs import pack_labs
+from ddpquiz.curriculum.labs import pack_labs, survey_labs
 from ddpquiz.errors import ContentError
 from ddpquiz.lab import pages
 from ddpquiz.lab.folder import LabFolder

@@ -13,8 +13,7 @@ from ddpquiz.cli.desk import Runs
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
-from ddpquiz.curriculum.pack_labs import load_pack_lab
+from ddpquiz.curriculum.labs import load_lab, load_pack_lab, survey_labs, survey_labs_of_pack
 from ddpquiz.errors import Complaint, UserError
 from ddpquiz.events.event import Began
 from ddpquiz.lab.check import prove_lab

@@ -1,4 +1,10 @@
-"""The rules of budgets: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments."""
+"""What a lab holds, as plain frozen data: its task, its runs, its budgets, and known right and wrong solutions.
+
+A budget has a rule: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments. The solution is cut
+into the lines that are shown and those that the learner writes, from which the starter follows.
+"""
+
+from __future__ import annotations
 
 import operator
 import re
@@ -10,7 +16,79 @@ from typing import Literal
 
 from ddpquiz.curriculum import formula
 
-# The rules of budgets: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments.
+
+@dataclass(frozen=True, slots=True)
+class LabRun:
+    """One run of the check: on how many ranks, with which seeds and further arguments."""
+
+    ranks: int
+    seeds: tuple[int, ...]
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on what happens in a phase of the check, and the sentence for a learner who exceeds it.
+
+    As a star, it is a target beyond correctness.
+    """
+
+    name: str
+    phase: str
+    rule: Rule
+    say: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
+
+    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `no wait` (for an
+    asynchronous operation) may catch it.
+    """
+
+    name: str
+    source: str
+    caught: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """One program to write or repair, and how it is checked. `folder` holds solution.py and check.py."""
+
+    id: str
+    folder: Path
+    title: str
+    concept: str
+    minutes: int
+    needs: tuple[str, ...]
+    task: str
+    hints: tuple[str, ...]
+    runs: tuple[LabRun, ...]
+    restarts: int
+    seconds: int
+    budgets: tuple[Budget, ...]
+    stars: tuple[Budget, ...]
+    mutants: tuple[Attempt, ...]
+    variants: tuple[Attempt, ...]
+    solution: LabSolution
+    claims: tuple[str, ...]
+    origin: str = ""  # of a lab of a pack: the fingerprint of the files that it was read from
+
+    @property
+    def file_name(self) -> str:
+        """The name of the learner's file."""
+        return f"{self.id.replace('/', '_').replace('-', '_')}.py"
+
+    @property
+    def item(self) -> str:
+        """Its name in the log: like that of a card, the concept and a name of its own."""
+        return f"{self.concept}/{self.id.rpartition('/')[2]}"
+
+    @property
+    def check(self) -> Path:
+        return self.folder / "check.py"
+
 
 # What the recorder measures on each rank in a phase, besides `calls_NAME` for each operation.
 MEASURES = {
@@ -107,8 +185,6 @@ def _moment(which: str | None, op: str | None, label: str | None) -> PhaseMoment
 def _ordinal(which: str) -> str:
     return f"the {which}" if which in ("first", "last") else f"call {which} of"
 
-
-# A lab's solution.py: which lines the learner writes, the starter that follows from it, and edits of it.
 
 _MARKER = re.compile(r"^(?P<indent> *)# lab: (?P<what>write|broken|end)\b[ ]*(?P<text>.*?)\s*$")
 _COMMENT = re.compile(r"^(\s*)# ?(.*)$")
@@ -256,79 +332,3 @@ def _started(part: Part) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-# What a lab holds, as plain frozen data: its task, its runs, its budgets, and known right and wrong solutions.
-
-
-@dataclass(frozen=True, slots=True)
-class LabRun:
-    """One run of the check: on how many ranks, with which seeds and further arguments."""
-
-    ranks: int
-    seeds: tuple[int, ...]
-    args: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A limit on what happens in a phase of the check, and the sentence for a learner who exceeds it.
-
-    As a star, it is a target beyond correctness.
-    """
-
-    name: str
-    phase: str
-    rule: Rule
-    say: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
-
-    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `no wait` (for an
-    asynchronous operation) may catch it.
-    """
-
-    name: str
-    source: str
-    caught: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lab:
-    """One program to write or repair, and how it is checked. `folder` holds solution.py and check.py."""
-
-    id: str
-    folder: Path
-    title: str
-    concept: str
-    minutes: int
-    needs: tuple[str, ...]
-    task: str
-    hints: tuple[str, ...]
-    runs: tuple[LabRun, ...]
-    restarts: int
-    seconds: int
-    budgets: tuple[Budget, ...]
-    stars: tuple[Budget, ...]
-    mutants: tuple[Attempt, ...]
-    variants: tuple[Attempt, ...]
-    solution: LabSolution
-    claims: tuple[str, ...]
-    origin: str = ""  # of a lab of a pack: the fingerprint of the files that it was read from
-
-    @property
-    def file_name(self) -> str:
-        """The name of the learner's file."""
-        return f"{self.id.replace('/', '_').replace('-', '_')}.py"
-
-    @property
-    def item(self) -> str:
-        """Its name in the log: like that of a card, the concept and a name of its own."""
-        return f"{self.concept}/{self.id.rpartition('/')[2]}"
-
-    @property
-    def check(self) -> Path:
-        return self.folder / "check.py"

@@ -1,4 +1,10 @@
-"""The Python files of a lab: the solution with its markers, and what the check claims and measures."""
+"""Read a lab's folder as frozen data, or collect every complaint with its line and column.
+
+Besides lab.yaml, it holds solution.py with its markers, and check.py, whose claims and measured values are found in its
+syntax tree: it is not run.
+"""
+
+from __future__ import annotations
 
 import ast
 import os
@@ -25,85 +31,11 @@ from ddpquiz.curriculum.lab import (
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, shown
 from ddpquiz.errors import Complaint
 
-# The Python files of a lab: the solution with its markers, and what the check claims and measures.
-
-
-@dataclass(frozen=True, slots=True)
-class LabSources:
-    """The solution and the check of a lab, as far as they could be read: its claims, its phases and their values."""
-
-    solution: LabSolution
-    claims: tuple[str, ...]
-    phases: frozenset[str]
-    values: frozenset[str]
-
-
-def read_sources(page: YamlFile, folder: Path) -> LabSources:
-    """Read solution.py and check.py of a folder; complaints go to the page of its lab.yaml."""
-    check = _parse(page, folder / "check.py", _text(page, folder / "check.py"))
-    text = _text(page, folder / "solution.py")
-    solution = LabSolution(())
-    _parse(page, folder / "solution.py", text)
-    try:
-        solution = read_solution(text) if text else solution
-        ast.parse(solution.starter)
-    except MarkerError as problem:
-        _complain_in(page, folder / "solution.py", problem.line, str(problem))
-    except SyntaxError as problem:
-        wrong = f"the starter made from this is not valid Python: {problem.msg} in its line {problem.lineno}"
-        _complain_in(page, folder / "solution.py", 1, wrong)
-    claims = [
-        node.msg.value
-        for node in ast.walk(check)
-        if isinstance(node, ast.Assert) and isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str)
-    ]
-    calls = [node for node in ast.walk(check) if isinstance(node, ast.Call) and _is_phase(node)]
-    phases = {str(node.args[0].value) for node in calls if node.args and isinstance(node.args[0], ast.Constant)}
-    values = {each.arg for node in calls for each in node.keywords if each.arg}
-    values |= {
-        str(target.slice.value)
-        for node in ast.walk(check)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
-    }
-    return LabSources(solution, tuple(dict.fromkeys(claims)), frozenset(phases), frozenset(values))
-
-
-def _is_phase(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "phase"
-
-
-def _parse(page: YamlFile, path: Path, text: str) -> ast.Module:
-    """Return the tree of a Python file; an empty one, with a complaint, if it is not valid."""
-    try:
-        return ast.parse(text)
-    except SyntaxError as problem:
-        _complain_in(page, path, problem.lineno or 1, f"not valid Python: {problem.msg}")
-        return ast.Module([], [])
-
-
-def _text(page: YamlFile, path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, ValueError) as problem:
-        reason = os.strerror(problem.errno).lower() if isinstance(problem, OSError) and problem.errno else problem
-        _complain_in(page, path, 1, f"cannot be read: {reason}")
-        return ""
-
-
-def _complain_in(page: YamlFile, path: Path, line: int, text: str) -> None:
-    """Complain about a place in a file beside lab.yaml."""
-    page.complaints.append(Complaint(shown(path), line, 1, text))
-
-
-# Read a lab's folder as frozen data, or collect every complaint with its line and column.
-
 MINUTES = (5, 90)  # that a lab may be said to need
-MOST_RANKS = 8
-SEEDS = (1, 2, 3)
-SECONDS = 10  # that one run may last
-HINTS, MUTANTS, VARIANTS, STARS = (3, 3), (8, 40), (3, 20), (0, 2)
+_MOST_RANKS = 8
+_SEEDS = (1, 2, 3)
+_SECONDS = 10  # that one run may last
+_HINTS, _MUTANTS, _VARIANTS, _STARS = (3, 3), (8, 40), (3, 20), (0, 2)
 OTHER_ENDS = ("hang", "error", "no end", "no wait")  # by which a mutant may be caught, besides claims and budgets
 
 
@@ -120,7 +52,7 @@ def read_lab(folder: Path) -> LabReading:
     page = YamlFile.open(folder / "lab.yaml")
     if page.root is None:
         return LabReading(page, None)
-    around = read_sources(page, folder)
+    around = _read_sources(page, folder)
     if page.complaints:  # without them, most of lab.yaml cannot be judged
         return LabReading(page, None)
     record = Fields(page, page.root, "a lab")
@@ -134,7 +66,7 @@ def read_lab(folder: Path) -> LabReading:
         task=task, hints=hints,
         runs=record.records("runs", "a run", _run),
         restarts=record.whole("restarts", 1, 5, optional=True) or 0,
-        seconds=record.whole("seconds", 2, 60, optional=True) or SECONDS,
+        seconds=record.whole("seconds", 2, 60, optional=True) or _SECONDS,
         budgets=record.records("budgets", "a budget", lambda each: _budget(each, around), optional=True),
         stars=record.records("stars", "a star", lambda each: _budget(each, around), optional=True),
         mutants=record.records("mutants", "a mutant", lambda each: _attempt(each, around, wrong=True)),
@@ -151,16 +83,16 @@ def read_lab(folder: Path) -> LabReading:
 
 
 def _run(record: Fields) -> LabRun:
-    ranks = record.whole("ranks", 1, MOST_RANKS) or 1
+    ranks = record.whole("ranks", 1, _MOST_RANKS) or 1
     seeds = record.texts("seeds", optional=True)
     for node, seed in zip(record.children("seeds"), seeds, strict=True):
         if not re.fullmatch(r"\d{1,6}", seed):
             record.page.complain(node, f"a seed is a whole number below a million, got `{seed}`")
-            return LabRun(ranks, SEEDS)
-    return LabRun(ranks, tuple(map(int, seeds)) or SEEDS, record.texts("args", optional=True))
+            return LabRun(ranks, _SEEDS)
+    return LabRun(ranks, tuple(map(int, seeds)) or _SEEDS, record.texts("args", optional=True))
 
 
-def _budget(record: Fields, around: LabSources) -> Budget:
+def _budget(record: Fields, around: _LabSources) -> Budget:
     name, phase, text = record.text("name"), record.text("phase"), record.text("limit")
     if phase and phase not in around.phases:
         record.complain("phase", f"check.py has no phase `{phase}`{did_you_mean(phase, around.phases)}")
@@ -178,7 +110,7 @@ def _budget(record: Fields, around: LabSources) -> Budget:
     return Budget(name, phase, rule, record.text("say"))
 
 
-def _attempt(record: Fields, around: LabSources, *, wrong: bool) -> Attempt:
+def _attempt(record: Fields, around: _LabSources, *, wrong: bool) -> Attempt:
     name = record.text("name")
     source = _source(record, around)
     try:
@@ -198,7 +130,7 @@ def _caught(record: Fields) -> tuple[str, ...]:
     return record.texts("caught") if isinstance(node, SequenceNode) else (record.text("caught"),)
 
 
-def _source(record: Fields, around: LabSources) -> str:
+def _source(record: Fields, around: _LabSources) -> str:
     """Return the file that `write`, `old` with `new`, `edits` or `file` describe."""
     forms = [key for key in ("write", "old", "edits", "file") if key in record]
     if len(forms) != 1:
@@ -243,7 +175,7 @@ def _edit(record: Fields, source: str) -> str:
 
 
 def _check_counts(record: Fields, lab: Lab) -> None:
-    spans = {"hints": HINTS, "mutants": MUTANTS, "variants": VARIANTS, "stars": STARS}
+    spans = {"hints": _HINTS, "mutants": _MUTANTS, "variants": _VARIANTS, "stars": _STARS}
     for key, (least, most) in spans.items():
         count = len(getattr(lab, key))
         if key in record and not least <= count <= most:
@@ -265,3 +197,72 @@ def _check_caught(record: Fields, lab: Lab) -> None:
         if name not in used:
             kind = "budget" if name in budgets else "claim"
             record.complain("mutants", f"no mutant is caught by the {kind} `{name}`")
+
+
+@dataclass(frozen=True, slots=True)
+class _LabSources:
+    """The solution and the check of a lab, as far as they could be read: its claims, its phases and their values."""
+
+    solution: LabSolution
+    claims: tuple[str, ...]
+    phases: frozenset[str]
+    values: frozenset[str]
+
+
+def _read_sources(page: YamlFile, folder: Path) -> _LabSources:
+    """Read solution.py and check.py of a folder; complaints go to the page of its lab.yaml."""
+    check = _parse(page, folder / "check.py", _text(page, folder / "check.py"))
+    text = _text(page, folder / "solution.py")
+    solution = LabSolution(())
+    _parse(page, folder / "solution.py", text)
+    try:
+        solution = read_solution(text) if text else solution
+        ast.parse(solution.starter)
+    except MarkerError as problem:
+        _complain_in(page, folder / "solution.py", problem.line, str(problem))
+    except SyntaxError as problem:
+        wrong = f"the starter made from this is not valid Python: {problem.msg} in its line {problem.lineno}"
+        _complain_in(page, folder / "solution.py", 1, wrong)
+    claims = [
+        node.msg.value
+        for node in ast.walk(check)
+        if isinstance(node, ast.Assert) and isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str)
+    ]
+    calls = [node for node in ast.walk(check) if isinstance(node, ast.Call) and _is_phase(node)]
+    phases = {str(node.args[0].value) for node in calls if node.args and isinstance(node.args[0], ast.Constant)}
+    values = {each.arg for node in calls for each in node.keywords if each.arg}
+    values |= {
+        str(target.slice.value)
+        for node in ast.walk(check)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+    }
+    return _LabSources(solution, tuple(dict.fromkeys(claims)), frozenset(phases), frozenset(values))
+
+
+def _is_phase(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "phase"
+
+
+def _parse(page: YamlFile, path: Path, text: str) -> ast.Module:
+    """Return the tree of a Python file; an empty one, with a complaint, if it is not valid."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as problem:
+        _complain_in(page, path, problem.lineno or 1, f"not valid Python: {problem.msg}")
+        return ast.Module([], [])
+
+
+def _text(page: YamlFile, path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as problem:
+        reason = os.strerror(problem.errno).lower() if isinstance(problem, OSError) and problem.errno else problem
+        _complain_in(page, path, 1, f"cannot be read: {reason}")
+        return ""
+
+
+def _complain_in(page: YamlFile, path: Path, line: int, text: str) -> None:
+    """Complain about a place in a file beside lab.yaml."""
+    page.complaints.append(Complaint(shown(path), line, 1, text))

@@ -1,4 +1,7 @@
-"""Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack."""
+"""The packs that were added: concepts, demos and labs of others, whose ids begin with the name of their pack.
+
+Their programs run only after the learner has allowed exactly these bytes.
+"""
 
 import json
 import os
@@ -10,11 +13,9 @@ from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
-from ddpquiz.curriculum.pack_files import Files, read_added
-from ddpquiz.errors import UserError
+from ddpquiz.curriculum.pack_files import MANIFEST, Files, read_added
+from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import data_dir, has_packs, packs_dir
-
-# Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,30 @@ class Pack:
     @property
     def title(self) -> str:
         """What it teaches, in its own words. ContentError if its manifest has complaints."""
-        from ddpquiz.curriculum.survey import read_manifest
-
         return read_manifest(self.folder).title
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a pack says of itself."""
+
+    name: str
+    title: str
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ddpquiz-pack.yaml. ContentError with every complaint."""
+    from ddpquiz.curriculum.yaml_file import Fields, YamlFile  # most starts read no manifest
+
+    page = YamlFile.open(folder / MANIFEST)
+    manifest = Manifest("", "")
+    if page.root is not None:
+        record = Fields(page, page.root, "the pack")
+        manifest = Manifest(record.id("name"), record.text("title"))
+        record.close()
+    if page.complaints:
+        raise ContentError(tuple(page.complaints))
+    return manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +180,6 @@ class _Names:
     def _own(self, name: str, defined: Collection[str]) -> str:
         return f"{self.pack}/{name}" if name in defined else name
 
-
-# Consent: the programs of a pack run only after the learner has allowed exactly these bytes.
 
 _FILE = "packs.json"  # the fingerprint of each pack that was allowed
 _LARGEST = 1_000_000
