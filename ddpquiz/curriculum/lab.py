@@ -166,10 +166,10 @@ Rule = Limit | Order
 def read_rule(text: str) -> Rule:
     """Read the rule of a budget. ValueError with a sentence if it is not valid."""
     text = " ".join(text.split())
-    if found := _ORDER.fullmatch(text):
-        return Order(text, _moment(*found.groups()[:3]), _moment(*found.groups()[3:]))
-    if found := _COMPARISON.fullmatch(text):
-        limit = Limit(text, found[1].strip(), found[2], found[3].strip())
+    if match := _ORDER.fullmatch(text):
+        return Order(text, _moment(*match.groups()[:3]), _moment(*match.groups()[3:]))
+    if match := _COMPARISON.fullmatch(text):
+        limit = Limit(text, match[1].strip(), match[2], match[3].strip())
         limit.names()
         return limit
     raise ValueError(
@@ -251,8 +251,8 @@ def edit(source: str, old: str, new: str) -> str | None:
     old, new = textwrap.dedent(old).strip("\n"), textwrap.dedent(new).strip("\n")
     if "\n" not in old:
         return _edited_line(source, old, new)
-    found = {source.replace(textwrap.indent(old, pad), textwrap.indent(new, pad)) for pad in _indents(source, old)}
-    return found.pop() if len(found) == 1 else None
+    edited = {source.replace(textwrap.indent(old, pad), textwrap.indent(new, pad)) for pad in _indents(source, old)}
+    return edited.pop() if len(edited) == 1 else None
 
 
 def _edited_line(source: str, old: str, new: str) -> str | None:
@@ -279,14 +279,14 @@ def read_solution(text: str) -> LabSolution:
     state: Literal["shown", "write", "broken"] = "shown"
     start = 1
     for number, line in enumerate(text.splitlines(), 1):
-        found = _MARKER.match(line)
-        if not found:
+        marker = _MARKER.match(line)
+        if not marker:
             (wrong if state == "broken" else lines).append(line)
             continue
-        match found["what"], state:
+        match marker["what"], state:
             case "write", "shown":
                 parts.append(Part(_joined(lines), line=start))
-                opened, state, start = (found["text"], found["indent"], number), "write", number
+                opened, state, start = (marker["text"], marker["indent"], number), "write", number
             case "broken", "write":
                 state = "broken"
                 continue
@@ -310,13 +310,13 @@ def _joined(lines: list[str]) -> str:
 
 
 def _uncommented(lines: list[str], at: int) -> str:
-    found = []
+    code = []
     for line in lines:
         comment = _COMMENT.match(line)
         if not comment:
             raise MarkerError(at, "each line under `# lab: broken` must be a comment: `# x = 1`")
-        found.append(f"{comment[1]}{comment[2]}".rstrip())
-    return _joined(found)
+        code.append(f"{comment[1]}{comment[2]}".rstrip())
+    return _joined(code)
 
 
 def _started(part: Part) -> str:

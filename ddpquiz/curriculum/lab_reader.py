@@ -143,9 +143,9 @@ def _source(record: Fields, around: _LabSources) -> str:
             return _edit(record, source)
         case ["edits"]:
             for node in record.entries("edits"):
-                each = Fields(record.page, node, "an edit")
-                source = _edit(each, source)
-                each.close()
+                entry = Fields(record.page, node, "an edit")
+                source = _edit(entry, source)
+                entry.close()
         case ["file"]:
             return record.code("file") + "\n"
     return source
@@ -154,10 +154,10 @@ def _source(record: Fields, around: _LabSources) -> str:
 def _written(record: Fields, solution: LabSolution) -> str:
     count = len(solution.written)
     node = record.find("write")
-    one = node is not None and not isinstance(node.value, list)
-    texts = (record.code("write"),) if one else record.texts("write")
-    if not one:  # texts loses the indentation of a first line, which `dedent` needs
-        texts = tuple(str(each.value).rstrip() for each in record.children("write"))
+    is_text = node is not None and not isinstance(node.value, list)
+    texts = (record.code("write"),) if is_text else record.texts("write")
+    if not is_text:  # texts loses the indentation of a first line, which `dedent` needs
+        texts = tuple(str(part.value).rstrip() for part in record.children("write"))
     if len(texts) != count:
         record.complain("write", f"solution.py has {count} parts to write, and these are {len(texts)}")
         return solution.source
@@ -185,7 +185,7 @@ def _check_counts(record: Fields, lab: Lab) -> None:
 
 def _check_caught(record: Fields, lab: Lab) -> None:
     """Complain about a mutant that nothing is named to catch, and about a claim or budget that catches no mutant."""
-    budgets = [each.name for each in lab.budgets]
+    budgets = [budget.name for budget in lab.budgets]
     ends = [*lab.claims, *budgets, *OTHER_ENDS]
     for node, mutant in zip(record.children("mutants"), lab.mutants, strict=False):
         for name in mutant.caught:
@@ -230,7 +230,7 @@ def _read_sources(page: YamlFile, folder: Path) -> _LabSources:
     ]
     calls = [node for node in ast.walk(check) if isinstance(node, ast.Call) and _is_phase(node)]
     phases = {str(node.args[0].value) for node in calls if node.args and isinstance(node.args[0], ast.Constant)}
-    values = {each.arg for node in calls for each in node.keywords if each.arg}
+    values = {keyword.arg for node in calls for keyword in node.keywords if keyword.arg}
     values |= {
         str(target.slice.value)
         for node in ast.walk(check)

@@ -27,15 +27,15 @@ def lab_names(root: Path | None = None) -> list[str]:
 
 def lab_titles(root: Path) -> tuple[LabTitle, ...]:
     """Return the labs of a folder as a list names them; one is left out if its lab.yaml does not say so much."""
-    found = []
+    titles = []
     for name in lab_names(root):
         page = YamlFile.open(root / name.replace("-", "_") / "lab.yaml")
         if page.root is not None:
             record = Fields(page, page.root, "a lab")
             title = LabTitle(name, record.text("concept"), record.text("title"), record.whole("minutes", *MINUTES) or 0)
             if title.concept and title.title and title.minutes:
-                found.append(title)
-    return tuple(found)
+                titles.append(title)
+    return tuple(titles)
 
 
 def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Iterable[str] = ()) -> Lab:
@@ -47,7 +47,7 @@ def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Ite
     known = lab_names(root)
     if name not in known:
         before = f"{pack}/" if pack else ""
-        meant = nearest(before + name, [*(before + each for each in known), *others])
+        meant = nearest(before + name, [*(before + lab_name for lab_name in known), *others])
         advice = f"Did you mean '{meant}'?" if meant else "See `ddpquiz lab`."
         raise UserError(f"No lab named '{before}{name}'. {advice}")
     reading = read_lab((root or labs_dir()) / name.replace("-", "_"))
@@ -80,13 +80,13 @@ def pack_lab_names() -> list[str]:
 
 def pack_labs() -> list[Lab]:
     """Load the labs of all packs; those that cannot be loaded are left out."""
-    found = []
+    labs = []
     for name in pack_lab_names():
         try:
-            found.append(load_pack_lab(name))
+            labs.append(load_pack_lab(name))
         except UserError:
             continue  # `ddpquiz lab NAME` says why
-    return found
+    return labs
 
 
 def labs_of(concepts: Sequence[str]) -> list[Lab]:
@@ -140,7 +140,7 @@ def _in_order(labs: Iterable[Lab], concepts: Sequence[str]) -> list[Lab]:
 
     def depth(lab: Lab, above: tuple[str, ...] = ()) -> int:
         needed = [by_name[name] for name in lab.needs if name in by_name and name not in above]
-        return max((1 + depth(each, (*above, lab.id)) for each in needed), default=0)
+        return max((1 + depth(need, (*above, lab.id)) for need in needed), default=0)
 
     return sorted(
         by_name.values(), key=lambda lab: (places.get(lab.concept, len(places)), depth(lab), lab.minutes, lab.id)

@@ -70,7 +70,7 @@ def demos_in(files: Files) -> frozenset[str]:
 
 
 def _named(files: Files, pattern: str) -> frozenset[str]:
-    return frozenset(found[1] for name in files if (found := re.fullmatch(pattern, name)))
+    return frozenset(match[1] for name in files if (match := re.fullmatch(pattern, name)))
 
 
 def write_files(files: Files, folder: Path) -> None:
@@ -93,29 +93,29 @@ def unpacked(files: Files, place: Path | None = None) -> Iterator[Path]:
             yield Path(folder)
         except ContentError as problem:
             within = f"{Path(folder).name}/"
-            names = [each.path.rpartition(within)[2] for each in problem.complaints]
+            names = [complaint.path.rpartition(within)[2] for complaint in problem.complaints]
             if place:
                 names = [str(place / name) for name in names]
             named = zip(problem.complaints, names, strict=True)
-            raise ContentError(tuple(replace(each, path=name) for each, name in named)) from None
+            raise ContentError(tuple(replace(complaint, path=name) for complaint, name in named)) from None
 
 
 def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:
     """Return the entries that belong to a pack, those below the folder of the manifest."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     total = 0
     for name, data in entries:
         total += len(data)
-        if len(found) >= MOST_FILES or total > _LARGEST_PACK:
+        if len(contents) >= MOST_FILES or total > _LARGEST_PACK:
             raise UserError(f"The pack has more than {MOST_FILES:,} files or {_LARGEST_PACK:,} bytes.")
-        found[name] = data
-    for name in found:
+        contents[name] = data
+    for name in contents:
         for folder in Path(name).parents:
-            if str(folder) in found:
+            if str(folder) in contents:
                 raise UserError(f"{folder} is both a file and a folder.")
-    if MANIFEST not in found:
+    if MANIFEST not in contents:
         raise UserError(f"There is no {MANIFEST} in it, so it is not a pack. `ddpquiz pack new DIR` makes one.")
-    return found
+    return contents
 
 
 def _in_folder(root: Path) -> Iterator[tuple[str, bytes]]:

@@ -121,12 +121,12 @@ def installed_packs() -> dict[str, Path]:
     """Return the folders of the packs in installed Python packages, by name, from metadata: nothing is imported."""
     from importlib.metadata import entry_points
 
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for entry in entry_points(group=_GROUP):
         where = entry.dist.locate_file(entry.value.partition(":")[0].replace(".", "/")) if entry.dist else None
         if where is not None and ID.fullmatch(entry.name) and Path(str(where)).is_dir():
-            found[entry.name] = Path(str(where))
-    return found
+            folders[entry.name] = Path(str(where))
+    return folders
 
 
 def new(folder: Path) -> list[Path]:

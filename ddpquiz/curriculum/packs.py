@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.atomic_file import replacing
-from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.pack_files import MANIFEST, Files, read_added
@@ -79,13 +79,13 @@ class LoadedPack:
 def packs() -> tuple[Pack, ...]:
     """Return the packs that were added, by name. UserError if their folder cannot be read."""
     try:
-        found = [*packs_dir().iterdir()] if has_packs() else []
+        folders = [*packs_dir().iterdir()] if has_packs() else []
     except OSError as problem:
         raise UserError(f"{packs_dir()} cannot be read: {problem.strerror}.") from None
     return tuple(
-        Pack(each.name, each)
-        for each in sorted(found)
-        if each.is_dir() and not each.is_symlink() and not each.name.startswith(".")
+        Pack(folder.name, folder)
+        for folder in sorted(folders)
+        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith(".")
     )
 
 
@@ -99,20 +99,20 @@ def find(name: str) -> Pack:
 
 def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Catalog:
     """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
-    found = shipped
+    catalog = shipped
     for pack in packs():
         try:
             added = _prefixed(load_pack(pack))
         except UserError:
             continue  # `ddpquiz pack list` says so
-        found = replace(
-            found,
-            tracks=found.tracks + added.tracks,
-            concepts=found.concepts + added.concepts,
-            sources={**found.sources, **added.sources},
-            labs=found.labs + added.labs,
+        catalog = replace(
+            catalog,
+            tracks=catalog.tracks + added.tracks,
+            concepts=catalog.concepts + added.concepts,
+            sources={**catalog.sources, **added.sources},
+            labs=catalog.labs + added.labs,
         )
-    return found
+    return catalog
 
 
 def pack_demos() -> tuple[Demo, ...]:
@@ -130,12 +130,11 @@ def _prefixed(loaded: LoadedPack) -> Catalog:
     own = {concept.id for concept in catalog.concepts}
     names = _Names(pack.name, own, loaded.demos, loaded.origin)
     tracks = tuple(
-        Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{one}" for one in track.concepts))
+        Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{concept}" for concept in track.concepts))
         for track in catalog.tracks
     )
     sources = {
-        f"{pack.name}/{key}": Source(f"{pack.name}/{key}", one.title, one.authors, one.year, one.address)
-        for key, one in catalog.sources.items()
+        f"{pack.name}/{key}": replace(source, key=f"{pack.name}/{key}") for key, source in catalog.sources.items()
     }
     labs = tuple(
         replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}")
@@ -168,14 +167,14 @@ class _Names:
         )
 
     def _questions(self, concept: str, questions: Sequence[Question]) -> tuple[Question, ...]:
-        found = []
+        renamed = []
         for question in questions:
             proof = replace(question.proof, origin=self.origin) if question.proof else None
             if isinstance(proof, DemoProof):
                 proof = replace(proof, demo=self._own(proof.demo, self.demos))
             source = f"{self.pack}/{question.source}" if question.source else ""
-            found.append(replace(question, concept=concept, proof=proof, source=source))
-        return tuple(found)
+            renamed.append(replace(question, concept=concept, proof=proof, source=source))
+        return tuple(renamed)
 
     def _own(self, name: str, defined: Collection[str]) -> str:
         return f"{self.pack}/{name}" if name in defined else name
@@ -211,11 +210,11 @@ def fingerprint(files: Files) -> str:
     """
     import hashlib
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(files, key=lambda name: name.split("/")):
         for part in (name.encode(), files[name]):
-            found.update(len(part).to_bytes(8, "big") + part)
-    return found.hexdigest()
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
 
 
 def is_allowed(name: str, seen: str) -> bool:
@@ -230,7 +229,7 @@ def allow(name: str, seen: str) -> None:
 
 def withdraw(name: str) -> None:
     """Forget the consent to a pack."""
-    _save({other: seen for other, seen in _allowed().items() if other != name})
+    _save({allowed: seen for allowed, seen in _allowed().items() if allowed != name})
 
 
 def require_consent(name: str, seen: str) -> None:
@@ -261,10 +260,10 @@ def allowed_pack(name: str) -> AllowedPack | None:
 
 def _allowed() -> dict[str, str]:
     try:
-        found = json.loads((data_dir() / _FILE).read_bytes()[:_LARGEST])
+        saved = json.loads((data_dir() / _FILE).read_bytes()[:_LARGEST])
     except (OSError, ValueError, RecursionError):
         return {}
-    pairs = found.items() if isinstance(found, dict) else ()
+    pairs = saved.items() if isinstance(saved, dict) else ()
     return {name: seen for name, seen in pairs if isinstance(seen, str)}
 
 

@@ -68,10 +68,10 @@ def _load(name: str, folder: str, read: Callable[[YamlFile], _PlanFile[_Item]]) 
         one = "model" if folder == "models" else "GPU"
         hint = f"D{near}" if near else f"There are {', '.join(known)}."
         raise UserError(f"No {one} named '{name}'. {hint} A file of your own works by its path.")
-    found = read(YamlFile.open(path))
-    if found.item is None:
-        raise ContentError(tuple(sorted(found.page.complaints)))
-    return found.item
+    reading = read(YamlFile.open(path))
+    if reading.item is None:
+        raise ContentError(tuple(sorted(reading.page.complaints)))
+    return reading.item
 
 
 def check_files(folder: Path, sources: Mapping[str, object]) -> list[YamlFile]:
@@ -113,12 +113,12 @@ def read_model(page: YamlFile) -> _PlanFile[Transformer]:
         return fields.whole(name, least, _MOST, optional=optional) or 0
 
     name, layers, hidden, heads = fields.text("name"), whole("layers"), whole("hidden"), whole("heads")
-    numbers = {each: whole(each) for each in ("ffn", "vocabulary", "sequence")}
+    numbers = {key: whole(key) for key in ("ffn", "vocabulary", "sequence")}
     numbers["positions"] = whole("positions", optional=True, least=0)
     kv_heads, head_size = whole("kv-heads", optional=True) or heads, whole("head-size", optional=True)
     if not head_size and heads and hidden % heads:
         fields.complain("heads", f"{heads} heads do not divide hidden = {hidden}; add `head-size`")
-    flags = {each.replace("-", "_"): fields.flag(each) for each in _FLAGS}
+    flags = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
     experts, latent = _experts(page, fields), _latent(page, fields)
     sources = _sources(page, fields)
     fields.close()
@@ -139,8 +139,8 @@ def _experts(page: YamlFile, fields: Fields) -> Experts | None:
     if node is None:
         return None
     inner = Fields(page, node, "`experts`")
-    needed = {each: inner.whole(each, 1, _MOST) or 1 for each in ("count", "active", "ffn")}
-    more = {each: inner.whole(each, 0, _MOST, optional=True) or 0 for each in ("shared", "dense-layers")}
+    needed = {key: inner.whole(key, 1, _MOST) or 1 for key in ("count", "active", "ffn")}
+    more = {key: inner.whole(key, 0, _MOST, optional=True) or 0 for key in ("shared", "dense-layers")}
     if needed["active"] > needed["count"]:
         inner.complain("active", f"at most the {needed['count']} experts can be active")
     inner.close()
@@ -153,7 +153,7 @@ def _latent(page: YamlFile, fields: Fields) -> LatentAttention | None:
         return None
     inner = Fields(page, node, "`latent`")
     keys = ("query-rank", "key-rank", "plain", "rotary", "value")
-    sizes = {each.replace("-", "_"): inner.whole(each, 1, _MOST) or 1 for each in keys}
+    sizes = {key.replace("-", "_"): inner.whole(key, 1, _MOST) or 1 for key in keys}
     inner.close()
     return LatentAttention(**sizes)
 
@@ -168,14 +168,14 @@ def read_hardware(page: YamlFile) -> _PlanFile[Hardware]:
     flops: dict[str, float] = {}
     if (node := fields.find("flops")) is not None:
         inner = Fields(page, node, "`flops`")
-        flops = {each: _read_amount(inner, each, "compute") for each in _FORMATS if each in inner}
+        flops = {key: _read_amount(inner, key, "compute") for key in _FORMATS if key in inner}
         if not flops:
             inner.page.complain(node, f"`flops`: name at least one of {', '.join(_FORMATS)}")
         inner.close()
     efficiency = _share(fields, "efficiency")
     launch = _read_amount(fields, "launch", "time") if "launch" in fields else 0.0
     reached = _share(fields, "memory-reached") if "memory-reached" in fields else MEMORY_REACHED
-    links: dict[str, Any] = {each: _link(page, fields, each) for each in ("near", "far")}
+    links: dict[str, Any] = {key: _link(page, fields, key) for key in ("near", "far")}
     sources = _sources(page, fields)
     fields.close()
     if page.complaints:
@@ -204,11 +204,11 @@ def _link(page: YamlFile, fields: Fields, name: str) -> Link:
 def _read_amount(fields: Fields, name: str, unit: str) -> float:
     """Read a number with a unit, such as `80 GiB`; 1 after a complaint."""
     value, units = fields.text(name), _UNITS[unit]
-    found = _AMOUNT.fullmatch(value)
-    if found and (found[2] or "") in units and float(found[1]) > 0:
-        return float(found[1]) * units[found[2] or ""]
+    amount = _AMOUNT.fullmatch(value)
+    if amount and (amount[2] or "") in units and float(amount[1]) > 0:
+        return float(amount[1]) * units[amount[2] or ""]
     if value:
-        example = " or ".join(f"`80 {each}`".replace("80 `", "80`") for each in units)
+        example = " or ".join(f"`80 {symbol}`".replace("80 `", "80`") for symbol in units)
         fields.complain(name, f"expected a positive number with its unit, such as {example}, got `{value}`")
     return 1.0
 
@@ -300,9 +300,9 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
         return page, []
     record = Fields(page, page.root, "the published runs")
     software = dict(record.records("software", "software", partial(_software, page), optional=True))
-    found = record.records("runs", "a run", partial(_run, page, software))
+    rows = record.records("runs", "a run", partial(_run, page, software))
     record.close()
-    return page, [run for run in found if run]
+    return page, [run for run in rows if run]
 
 
 def _software(page: YamlFile, row: Fields) -> tuple[str, float]:

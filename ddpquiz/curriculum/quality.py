@@ -17,6 +17,7 @@ from itertools import combinations
 from operator import mul
 
 from ddpquiz.curriculum.concept import Card, Concept, Item, Kind, Question
+from ddpquiz.curriculum.posed_question import leading_number
 
 MOST = 0.32  # the largest share of questions that a picker may get right; chance is 0.25
 GOAL = (0.21, 0.29)  # the share that each picker should get right where its rule selects
@@ -82,8 +83,8 @@ def quality(concepts: Sequence[Concept]) -> Quality:
 def rights(concepts: Sequence[Concept]) -> dict[str, int]:
     """Count the `choices` questions by how many of how many options are right, as in `2 of 4`."""
     several = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICES]
-    found = Counter((len(each.options), sum(option.right for option in each.options)) for each in several)
-    return {f"{right} of {options}": count for (options, right), count in sorted(found.items())}
+    counts = Counter((len(question.options), sum(option.right for option in question.options)) for question in several)
+    return {f"{right} of {options}": count for (options, right), count in sorted(counts.items())}
 
 
 def _score(rule: str, picker: _Picker, questions: Sequence[Question]) -> GuesserScore:
@@ -147,7 +148,7 @@ def reading_grade(text: str) -> float:
     prose = " ".join(line for line in lines if not line.startswith(("    ", "|", "#")))
     prose = re.sub(r"`[^`]*`", "name", prose)
     words = re.findall(r"[A-Za-z]+(?:'[a-z]+)?", prose)
-    sentences = [each for each in re.split(r"[.!?:;]+(?:\s|$)", prose) if re.search("[a-z]", each)]
+    sentences = [sentence for sentence in re.split(r"[.!?:;]+(?:\s|$)", prose) if re.search("[a-z]", sentence)]
     if not words or not sentences:
         return 0.0
     return 0.39 * len(words) / len(sentences) + 11.8 * sum(map(_syllables, words)) / len(words) - 15.59
@@ -155,9 +156,9 @@ def reading_grade(text: str) -> float:
 
 def _syllables(word: str) -> int:
     """Count the groups of vowels, without a silent final e."""
-    found = len(re.findall(r"[aeiouy]+", word.lower()))
-    silent = word.lower().endswith("e") and not word.lower().endswith("le") and found > 1
-    return max(1, found - silent)
+    groups = len(re.findall(r"[aeiouy]+", word.lower()))
+    silent = word.lower().endswith("e") and not word.lower().endswith("le") and groups > 1
+    return max(1, groups - silent)
 
 
 def _form(question: Question) -> list[str]:
@@ -203,7 +204,6 @@ _FAILURE = re.compile(
 )
 _NEGATED = re.compile(r"\b(not|no|never|nothing|none|without|cannot|neither|nobody)\b|n't\b", re.IGNORECASE)
 _REASON = re.compile(r"\b(because|since|so|as|therefore|which|that|while|but)\b|[,;:]", re.IGNORECASE)
-_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _TOKEN = re.compile(r"[a-z0-9_]+|[^\sa-z0-9_]", re.IGNORECASE)
 _WORD = re.compile(r"[a-z][a-z0-9_]+")
 _COMMON = re.compile(
@@ -219,9 +219,8 @@ def words(text: str) -> set[str]:
 
 def numbers(question: Question) -> list[float] | None:
     """Return the number with which each option starts, or None unless all start with different ones."""
-    found = [_NUMBER.match(option.text.strip()) for option in question.options]
-    values = [float(one[0].replace(",", "")) for one in found if one]
-    return values if len(values) == len(found) == len(set(values)) else None
+    values = [value for option in question.options if (value := leading_number(option.text)) is not None]
+    return values if len(set(values)) == len(question.options) else None
 
 
 def _likeness(question: Question) -> list[float]:
@@ -261,7 +260,7 @@ def _has(pattern: re.Pattern[str]) -> Callable[[Question], list[float]]:
 _FEATURES: dict[str, Callable[[Question], list[float]]] = {
     "length": _lengths,
     "words of the stem": _like_stem,
-    "_likeness": _likeness,
+    "likeness": _likeness,
     "hedged": _has(_HEDGED),
     "absolute": _has(_ABSOLUTE),
     "failure": _has(_FAILURE),
@@ -286,8 +285,8 @@ def _picker(feature: str, select: Callable[[list[float]], list[int]]) -> _Picker
 
 def _only(feature: str) -> _Picker:
     def pick(question: Question) -> list[int]:
-        found = _most(_FEATURES[feature](question))
-        return found if len(found) == 1 else []
+        picked = _most(_FEATURES[feature](question))
+        return picked if len(picked) == 1 else []
 
     return pick
 
@@ -296,8 +295,8 @@ PICKERS: dict[str, _Picker] = {
     "the longest option": _picker("length", _most),
     "the shortest option": _picker("length", _least),
     "the option most like the stem": _picker("words of the stem", _most),
-    "the option most like the others": _picker("_likeness", _most),
-    "the option least like the others": _picker("_likeness", _least),
+    "the option most like the others": _picker("likeness", _most),
+    "the option least like the others": _picker("likeness", _least),
     "the only hedged option": _only("hedged"),
     "the only absolute option": _only("absolute"),
     "the only option with an error or a hang": _only("failure"),

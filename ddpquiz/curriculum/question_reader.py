@@ -417,14 +417,14 @@ def _complain_in_proof(record: Fields, name: str, text: str) -> None:
     record.page.complain(peek(record.at("proof"), name), f"`{name}`: {text}")
 
 
-def _alike(one: Shows, other: Shows) -> bool:
-    if one.raises and other.raises:
-        return one.raises.startswith(other.raises) or other.raises.startswith(one.raises)
-    if one.everywhere is not None and other.by_rank:
-        one, other = other, one
-    if one.by_rank and other.everywhere is not None:
-        return set(one.by_rank.values()) == {other.everywhere}
-    return one == other
+def _alike(first: Shows, second: Shows) -> bool:
+    if first.raises and second.raises:
+        return first.raises.startswith(second.raises) or second.raises.startswith(first.raises)
+    if first.everywhere is not None and second.by_rank:
+        first, second = second, first
+    if first.by_rank and second.everywhere is not None:
+        return set(first.by_rank.values()) == {second.everywhere}
+    return first == second
 
 
 def _misplaced(kind: Kind) -> str:
@@ -474,13 +474,13 @@ def _read_measured(record: Fields, given: Fields) -> dict[str, str]:
     if node is None:
         return {}
     figures = Fields(record.page, node, "`measured`")
-    found = {name: figures.text(name) for name in list(figures.keys())}
-    for name, figure in found.items():
+    figure_of = {name: figures.text(name) for name in list(figures.keys())}
+    for name, figure in figure_of.items():
         if name not in given:
             figures.complain(name, f"it is not one of `vars`: {', '.join(given.keys())}")
         if figure and not _FIGURE.fullmatch(figure):
             figures.complain(name, f"expected {_FIGURES}, got `{figure}`")
-    return found
+    return figure_of
 
 
 def _check_numbers(record: Fields, question: Question) -> None:

@@ -50,9 +50,9 @@ def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, .
     scores = [0.0] * len(hits)
     texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
     for term in terms:
-        found = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
-        rare = math.log(1 + len(hits) / (1 + sum(map(bool, found))))
-        scores = [score + rare * each for score, each in zip(scores, found, strict=True)]
+        closest = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
+        rare = math.log(1 + len(hits) / (1 + sum(map(bool, closest))))
+        scores = [score + rare * close for score, close in zip(scores, closest, strict=True)]
     if len(terms) > 1:
         together = [any(phrase in " ".join(part.split()) for part in text) for text in texts]
         scores = [score * (_PHRASE if is_phrase else 1.0) for score, is_phrase in zip(scores, together, strict=True)]
@@ -70,7 +70,7 @@ class _Term:
         self._whole = re.compile(rf"{_beginning(word)}(?!\w)")
         self._beginnings = _beginnings_of(word)
         self._forms = re.compile(rf"(?:{'|'.join(map(_beginning, self._beginnings))})\w*")
-        self._in_full = [_Term(each) for each in _SHORT.get(word, "").split()]
+        self._in_full = [_Term(long_word) for long_word in _SHORT.get(word, "").split()]
 
     def closeness_in_heading(self, heading: str) -> float:
         """Return how close the closest word of a heading is; its first word counts more."""
@@ -174,8 +174,8 @@ def meaning(word: str) -> str:
 def _beginnings_of(word: str) -> tuple[str, ...]:
     """Return the _beginnings_of of all words that mean the same as this one."""
     means = meaning(word)
-    same = {stem(word), *(each for each in (*_SAME, *_IRREGULAR) if meaning(each) == means)}
-    return tuple(sorted({each.removesuffix("y") if len(each) > 3 else each for each in same}))
+    same = {stem(word), *(text for text in (*_SAME, *_IRREGULAR) if meaning(text) == means)}
+    return tuple(sorted({text.removesuffix("y") if len(text) > 3 else text for text in same}))
 
 
 _meaning = lru_cache(meaning)

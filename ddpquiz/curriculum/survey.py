@@ -79,7 +79,7 @@ def _is_content(folder: Path) -> bool:
 def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Survey:
     if only and only[0].absolute().parent.name in FOLDERS:
         sources = read_sources(YamlFile.open(folder / _BESIDE[1]))
-        complaints = [each for file in only for each in check_file(file, read_any(file), sources).complaints]
+        complaints = [complaint for file in only for complaint in check_file(file, read_any(file), sources).complaints]
         return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(complaints))))
     files, strays = _files(folder) if only is None else (only, [])
     beside = folder.absolute().parent / "demos"
@@ -146,10 +146,10 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
-    found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
-    found -= {path for path in found if path.parent.parent == folder and path.parent.name in FOLDERS}
-    good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
-    return sorted(good), sorted(found - good - {folder / name for name in (*_BESIDE, FILE)})
+    files = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
+    files -= {path for path in files if path.parent.parent == folder and path.parent.name in FOLDERS}
+    good = {path for path in files if path.suffix == ".yaml" and path.parent.parent == folder}
+    return sorted(good), sorted(files - good - {folder / name for name in (*_BESIDE, FILE)})
 
 
 def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:

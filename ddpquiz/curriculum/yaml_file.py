@@ -340,23 +340,23 @@ class Fields:
 
     def sentences(self, name: str) -> tuple[str, ...]:
         """Read a list of sentences; complain about one in [ ] that a comma has cut."""
-        found = self.texts(name)
+        sentences = self.texts(name)
         cut = "in [ ], a text with a comma must be quoted; this one begins with a small letter"
-        for before, text, node in zip(found, found[1:], self.children(name)[1:], strict=False):
+        for before, text, node in zip(sentences, sentences[1:], self.children(name)[1:], strict=False):
             if getattr(self.at(name), "flow_style", False) and text[:1].islower() and before[-1:].isalnum():
                 self.page.complain(node, f"`{name}`: {cut}")
-        return found
+        return sentences
 
     def records(
         self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
     ) -> tuple[_Record, ...]:
         """Read each mapping in a list with `read`, and close it; complaints call it `what`."""
-        found = []
+        results = []
         for node in self.entries(name, optional=optional):
             record = Fields(self.page, node, what)
-            found.append(read(record))
+            results.append(read(record))
             record.close()
-        return tuple(found)
+        return tuple(results)
 
     def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
         """Complain about unknown and missing keys, once.

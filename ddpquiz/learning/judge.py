@@ -135,11 +135,11 @@ class _Read:
 def _read(given: str) -> _Read | None:
     """Parse a number or an arithmetic expression, and a unit."""
     typed = given.strip().replace("\N{MINUS SIGN}", "-").replace("^", "**")
-    found = _NUMBER_AND_UNIT.fullmatch(_TIMES_SIGN.sub("*", _GROUPS.sub("", typed)))
-    if found is None or "," in found[2] or _DECIMAL_COMMA.search(typed):
+    match = _NUMBER_AND_UNIT.fullmatch(_TIMES_SIGN.sub("*", _GROUPS.sub("", typed)))
+    if match is None or "," in match[2] or _DECIMAL_COMMA.search(typed):
         return None
     try:
-        return _Read(formula.evaluate(found[1], {}), found[2].strip(), bool(_LITERAL.fullmatch(found[1].strip())))
+        return _Read(formula.evaluate(match[1], {}), match[2].strip(), bool(_LITERAL.fullmatch(match[1].strip())))
     except ValueError:
         return None
 
@@ -217,8 +217,8 @@ def _squeezed(text: str) -> str:
 
 def _said(text: str) -> list[str | float]:
     """Return the numbers and words of a text, without brackets, commas and names of containers."""
-    found = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
-    return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
+    tokens = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
+    return [token[0].rpartition(".")[2].lower() if token["word"] else float(token[0]) for token in tokens]
 
 
 def _close(value: float, right: float, tolerance: float) -> bool:
@@ -293,30 +293,30 @@ def _is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
     for amount, what in _readings(unit):
         if amount != 1 or _is_si(what):
             factors |= {amount, *(10.0**power for power in (-12, -9, -6, -3, 3, 6, 9, 12))} - {1.0}
-    return bool(right) and any(math.isclose(value, right * each, rel_tol=max(tolerance, 1e-5)) for each in factors)
+    return bool(right) and any(math.isclose(value, right * factor, rel_tol=max(tolerance, 1e-5)) for factor in factors)
 
 
 def _readings(unit: str) -> list[_Reading]:
     """Return the possible meanings of a unit; `B` may be bytes or billions."""
     unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # Unicode has two signs for micro
     first, _, rest = unit.partition(" ")
-    found: list[_Reading] = [measured] if (measured := _measured(unit)) else []
+    readings: list[_Reading] = [measured] if (measured := _measured(unit)) else []
     if count := _COUNTS.get(first) or _COUNTS.get(first.lower().rstrip("s")):
-        found.append((count, _named(rest)))
-    return found or [(1.0, _named(unit))]
+        readings.append((count, _named(rest)))
+    return readings or [(1.0, _named(unit))]
 
 
 def _measured(unit: str) -> _Reading | None:
     """Parse a unit of bytes, bits, seconds or operations, or one of these per second."""
     if seconds := _TIME_UNITS.get(unit.lower().removesuffix("s")):
         return float(seconds), "second"
-    found = _MEASURE.fullmatch(unit) or (_MEASURE.fullmatch(unit.lower()) if len(unit) > 4 else None)
-    if not found:
+    match = _MEASURE.fullmatch(unit) or (_MEASURE.fullmatch(unit.lower()) if len(unit) > 4 else None)
+    if not match:
         return None
-    what, prefix = _SYMBOLS[found["symbol"]], _PREFIX_WORDS.get(found["prefix"] or "", found["prefix"] or "")
+    what, prefix = _SYMBOLS[match["symbol"]], _PREFIX_WORDS.get(match["prefix"] or "", match["prefix"] or "")
     if prefix and (prefix in _SMALL) != (what == "second"):
         return None
-    rate = "/second" if found["rate"] else ""
+    rate = "/second" if match["rate"] else ""
     return (2.0 ** _BINARY[prefix] if prefix in _BINARY else 10.0 ** _PREFIXES[prefix]), what + rate
 
 
