@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from ddpquiz.cli.pack import pack
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
 from ddpquiz.curriculum.packs import allowed_pack, find, packs
-from ddpquiz.curriculum.posed_question import Posed, pose_with
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning.answers import save_answer
@@ -371,7 +372,7 @@ def test_a_folder_of_packs_that_cannot_be_read_or_written_is_named_in_a_sentence
 
 def test_progress_in_a_pack_counts_for_its_concept_and_again_when_the_pack_is_back(mine, progress):
     question = Question("mine/first-concept", "q", Level.EASY, Kind.NUMBER, "?", answer="2")
-    posed = pose_with(question, {})
+    posed = pose(question, random.Random(0))
     at = datetime(2026, 3, 2, 12, tzinfo=UTC)
     save_answer(progress, Answer(posed, "2", judge(posed, "2"), at, timedelta(seconds=1)), ())
     pack_store.add(mine)
