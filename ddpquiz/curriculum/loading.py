@@ -40,7 +40,7 @@ FILE = "catalog.marshal"
 _LATER = ("commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
 
 
-class StoredTuple(Sequence[Any]):
+class _StoredTuple(Sequence[Any]):
     """The items of a tuple, which are built when the first one is needed; how many there are is known before."""
 
     __slots__ = ("_count", "_items", "_stored")
@@ -68,14 +68,14 @@ class StoredTuple(Sequence[Any]):
         return iter(self._all())
 
     def __eq__(self, other: object) -> bool:
-        return self._all() == (other._all() if isinstance(other, StoredTuple) else other)
+        return self._all() == (other._all() if isinstance(other, _StoredTuple) else other)
 
     def __hash__(self) -> int:
         return hash(self._all())
 
 
 _CLASSES: tuple[type, ...] = (
-    StoredTuple,
+    _StoredTuple,
     *(
         kind
         for kind in (*vars(data).values(), Track, Source, LabTitle)
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 def _plain_field(concept: data.Concept, name: str) -> Any:
     """Return a field of a concept as plain data; of one that is built later, the number of items and their bytes."""
     value = _plain(getattr(concept, name))
-    return (_NUMBERS[StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
+    return (_NUMBERS[_StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
 
 
 def _objects(value: Any) -> Any:

@@ -26,10 +26,6 @@ class Pack:
     folder: Path
 
     @property
-    def content(self) -> Path:
-        return self.folder / "content"
-
-    @property
     def demos(self) -> Path:
         return self.folder / "demos"
 
