@@ -13,8 +13,14 @@ from rich.console import Group
 from ddpquiz.cli import clock, completion
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
-from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names, pack_labs
+from ddpquiz.curriculum.labs import (
+    load_lab,
+    load_pack_lab,
+    pack_lab_names,
+    pack_labs,
+    survey_labs,
+    survey_labs_of_pack,
+)
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.lab import pages
 from ddpquiz.lab.folder import LabFolder

@@ -74,8 +74,8 @@ class Catalog:
         if concept_id in self._concepts:
             return self._concepts[concept_id]
         hits = sorted(self.search(concept_id), key=lambda hit: hit.kind != "concept")
-        found = next((hit.concept.id for hit in hits), "")
-        meant = _nearest(concept_id, self._concepts, 0.7) or found or _nearest(concept_id, self._concepts)
+        first_hit = next((hit.concept.id for hit in hits), "")
+        meant = _nearest(concept_id, self._concepts, 0.7) or first_hit or _nearest(concept_id, self._concepts)
         raise UserError(f"No concept named '{concept_id}'. {_advice(meant, 'ddpquiz list')}")
 
     def choose(self, names: Iterable[str] | None, track: str | None) -> tuple[Concept, ...]:

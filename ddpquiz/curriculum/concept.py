@@ -1,11 +1,12 @@
-"""What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos."""
+"""What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos.
+
+The functions at the end are about the script of a `spot` question: its lines, the one at fault, and the fixed script.
+"""
 
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-# What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos.
 
 
 class CardLevel(StrEnum):
@@ -246,9 +247,6 @@ class Concept:
 
     def items(self) -> tuple[Item, ...]:
         return (*self.cards, *self.questions, *self.explain)
-
-
-# The script of a `spot` question: its lines, the one at fault, and the script with that line fixed.
 
 
 def script_lines(question: Question) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ class Demo:
     @property
     def restarts(self) -> int:
         """How often failed ranks are restarted, according to the command in the docstring."""
-        found = _RESTARTS.search(self.about)
-        return int(found[1]) if found else 0
+        option = _RESTARTS.search(self.about)
+        return int(option[1]) if option else 0
 
     @cached_property
     def flags(self) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def read_demo(path: Path) -> Demo:
         source = path.read_text("utf-8")
     except (OSError, ValueError) as problem:
         raise _unreadable(path.stem, problem) from None
-    found = _DOCSTRING.match(source)
-    return Demo(path.stem, cleandoc(found[1]) if found else "", source)
+    docstring = _DOCSTRING.match(source)
+    return Demo(path.stem, cleandoc(docstring[1]) if docstring else "", source)
 
 
 def _unreadable(name: str, problem: Exception) -> UserError:

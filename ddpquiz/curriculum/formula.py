@@ -46,12 +46,12 @@ def evaluate(expression: str, values: Mapping[str, float]) -> float:
 
 def names(expression: str) -> set[str]:
     """Return the names that `expression` uses. ValueError if it is not arithmetic."""
-    found: set[str] = set()
+    used: set[str] = set()
     pending: list[ast.expr] = [_parsed(expression)]
     while pending:
         match pending.pop():
             case ast.Name(id=name):
-                found.add(name)
+                used.add(name)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY or isinstance(op, ast.Pow):
                 pending += [left, right]
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
@@ -62,7 +62,7 @@ def names(expression: str) -> set[str]:
                 pass
             case node:
                 raise ValueError(_refusal(node))
-    return found
+    return used
 
 
 def whole_if_close(number: float) -> float:

@@ -1,4 +1,10 @@
-"""The rules of budgets: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments."""
+"""What a lab holds, as plain frozen data: its task, its runs, its budgets, and known right and wrong solutions.
+
+A budget has a rule: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments. The solution is cut
+into the lines that are shown and those that the learner writes, from which the starter follows.
+"""
+
+from __future__ import annotations
 
 import operator
 import re
@@ -10,7 +16,79 @@ from typing import Literal
 
 from ddpquiz.curriculum import formula
 
-# The rules of budgets: a comparison such as `sent <= 2 * (n - 1) * chunk`, or an order of two moments.
+
+@dataclass(frozen=True, slots=True)
+class LabRun:
+    """One run of the check: on how many ranks, with which seeds and further arguments."""
+
+    ranks: int
+    seeds: tuple[int, ...]
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on what happens in a phase of the check, and the sentence for a learner who exceeds it.
+
+    As a star, it is a target beyond correctness.
+    """
+
+    name: str
+    phase: str
+    rule: Rule
+    say: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
+
+    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `not awaited` (for an
+    asynchronous operation) may catch it.
+    """
+
+    name: str
+    source: str
+    caught: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """One program to write or repair, and how it is checked. `folder` holds solution.py and check.py."""
+
+    id: str
+    folder: Path
+    title: str
+    concept: str
+    minutes: int
+    needs: tuple[str, ...]
+    task: str
+    hints: tuple[str, ...]
+    runs: tuple[LabRun, ...]
+    restarts: int
+    seconds: int
+    budgets: tuple[Budget, ...]
+    stars: tuple[Budget, ...]
+    mutants: tuple[Attempt, ...]
+    variants: tuple[Attempt, ...]
+    solution: LabSolution
+    claims: tuple[str, ...]
+    origin: str = ""  # of a lab of a pack: the fingerprint of the files that it was read from
+
+    @property
+    def file_name(self) -> str:
+        """The name of the learner's file."""
+        return f"{self.id.replace('/', '_').replace('-', '_')}.py"
+
+    @property
+    def item(self) -> str:
+        """Its name in the log: like that of a card, the concept and a name of its own."""
+        return f"{self.concept}/{self.id.rpartition('/')[2]}"
+
+    @property
+    def check(self) -> Path:
+        return self.folder / "check.py"
+
 
 # What the recorder measures on each rank in a phase, besides `calls_NAME` for each operation.
 MEASURES = {
@@ -88,10 +166,10 @@ Rule = Limit | Order
 def read_rule(text: str) -> Rule:
     """Read the rule of a budget. ValueError with a sentence if it is not valid."""
     text = " ".join(text.split())
-    if found := _ORDER.fullmatch(text):
-        return Order(text, _moment(*found.groups()[:3]), _moment(*found.groups()[3:]))
-    if found := _COMPARISON.fullmatch(text):
-        limit = Limit(text, found[1].strip(), found[2], found[3].strip())
+    if match := _ORDER.fullmatch(text):
+        return Order(text, _moment(*match.groups()[:3]), _moment(*match.groups()[3:]))
+    if match := _COMPARISON.fullmatch(text):
+        limit = Limit(text, match[1].strip(), match[2], match[3].strip())
         limit.names()
         return limit
     raise ValueError(
@@ -107,8 +185,6 @@ def _moment(which: str | None, op: str | None, label: str | None) -> PhaseMoment
 def _ordinal(which: str) -> str:
     return f"the {which}" if which in ("first", "last") else f"call {which} of"
 
-
-# A lab's solution.py: which lines the learner writes, the starter that follows from it, and edits of it.
 
 _MARKER = re.compile(r"^(?P<indent> *)# lab: (?P<what>write|broken|end)\b[ ]*(?P<text>.*?)\s*$")
 _COMMENT = re.compile(r"^(\s*)# ?(.*)$")
@@ -175,8 +251,8 @@ def edit(source: str, old: str, new: str) -> str | None:
     old, new = textwrap.dedent(old).strip("\n"), textwrap.dedent(new).strip("\n")
     if "\n" not in old:
         return _edited_line(source, old, new)
-    found = {source.replace(textwrap.indent(old, pad), textwrap.indent(new, pad)) for pad in _indents(source, old)}
-    return found.pop() if len(found) == 1 else None
+    edited = {source.replace(textwrap.indent(old, pad), textwrap.indent(new, pad)) for pad in _indents(source, old)}
+    return edited.pop() if len(edited) == 1 else None
 
 
 def _edited_line(source: str, old: str, new: str) -> str | None:
@@ -203,14 +279,14 @@ def read_solution(text: str) -> LabSolution:
     state: Literal["shown", "write", "broken"] = "shown"
     start = 1
     for number, line in enumerate(text.splitlines(), 1):
-        found = _MARKER.match(line)
-        if not found:
+        marker = _MARKER.match(line)
+        if not marker:
             (wrong if state == "broken" else lines).append(line)
             continue
-        match found["what"], state:
+        match marker["what"], state:
             case "write", "shown":
                 parts.append(Part(_joined(lines), line=start))
-                opened, state, start = (found["text"], found["indent"], number), "write", number
+                opened, state, start = (marker["text"], marker["indent"], number), "write", number
             case "broken", "write":
                 state = "broken"
                 continue
@@ -234,13 +310,13 @@ def _joined(lines: list[str]) -> str:
 
 
 def _uncommented(lines: list[str], at: int) -> str:
-    found = []
+    code = []
     for line in lines:
         comment = _COMMENT.match(line)
         if not comment:
             raise MarkerError(at, "each line under `# lab: broken` must be a comment: `# x = 1`")
-        found.append(f"{comment[1]}{comment[2]}".rstrip())
-    return _joined(found)
+        code.append(f"{comment[1]}{comment[2]}".rstrip())
+    return _joined(code)
 
 
 def _started(part: Part) -> str:
@@ -256,79 +332,3 @@ def _started(part: Part) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-# What a lab holds, as plain frozen data: its task, its runs, its budgets, and known right and wrong solutions.
-
-
-@dataclass(frozen=True, slots=True)
-class LabRun:
-    """One run of the check: on how many ranks, with which seeds and further arguments."""
-
-    ranks: int
-    seeds: tuple[int, ...]
-    args: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A limit on what happens in a phase of the check, and the sentence for a learner who exceeds it.
-
-    As a star, it is a target beyond correctness.
-    """
-
-    name: str
-    phase: str
-    rule: Rule
-    say: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
-
-    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `not awaited` (for an
-    asynchronous operation) may catch it.
-    """
-
-    name: str
-    source: str
-    caught: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lab:
-    """One program to write or repair, and how it is checked. `folder` holds solution.py and check.py."""
-
-    id: str
-    folder: Path
-    title: str
-    concept: str
-    minutes: int
-    needs: tuple[str, ...]
-    task: str
-    hints: tuple[str, ...]
-    runs: tuple[LabRun, ...]
-    restarts: int
-    seconds: int
-    budgets: tuple[Budget, ...]
-    stars: tuple[Budget, ...]
-    mutants: tuple[Attempt, ...]
-    variants: tuple[Attempt, ...]
-    solution: LabSolution
-    claims: tuple[str, ...]
-    origin: str = ""  # of a lab of a pack: the fingerprint of the files that it was read from
-
-    @property
-    def file_name(self) -> str:
-        """The name of the learner's file."""
-        return f"{self.id.replace('/', '_').replace('-', '_')}.py"
-
-    @property
-    def item(self) -> str:
-        """Its name in the log: like that of a card, the concept and a name of its own."""
-        return f"{self.concept}/{self.id.rpartition('/')[2]}"
-
-    @property
-    def check(self) -> Path:
-        return self.folder / "check.py"

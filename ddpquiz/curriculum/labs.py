@@ -1,11 +1,17 @@
-"""The labs: found by name, or all of them in the order of the concepts that they belong to."""
+"""The labs: found by name, or all of them in the order of the concepts that they belong to.
+
+Those of a pack belong to its concepts, and their names begin with the name of the pack.
+"""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.lab_reader import MINUTES, read_lab
+from ddpquiz.curriculum.pack_files import concepts_in, read_added, unpacked
+from ddpquiz.curriculum.packs import find, fingerprint, packs
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean, nearest, shown
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import labs_dir
@@ -21,15 +27,15 @@ def lab_names(root: Path | None = None) -> list[str]:
 
 def lab_titles(root: Path) -> tuple[LabTitle, ...]:
     """Return the labs of a folder as a list names them; one is left out if its lab.yaml does not say so much."""
-    found = []
+    titles = []
     for name in lab_names(root):
         page = YamlFile.open(root / name.replace("-", "_") / "lab.yaml")
         if page.root is not None:
             record = Fields(page, page.root, "a lab")
             title = LabTitle(name, record.text("concept"), record.text("title"), record.whole("minutes", *MINUTES) or 0)
             if title.concept and title.title and title.minutes:
-                found.append(title)
-    return tuple(found)
+                titles.append(title)
+    return tuple(titles)
 
 
 def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Iterable[str] = ()) -> Lab:
@@ -41,13 +47,46 @@ def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Ite
     known = lab_names(root)
     if name not in known:
         before = f"{pack}/" if pack else ""
-        meant = nearest(before + name, [*(before + each for each in known), *others])
+        meant = nearest(before + name, [*(before + lab_name for lab_name in known), *others])
         advice = f"Did you mean '{meant}'?" if meant else "See `ddpquiz lab`."
         raise UserError(f"No lab named '{before}{name}'. {advice}")
     reading = read_lab((root or labs_dir()) / name.replace("-", "_"))
     if reading.lab is None:
         raise ContentError(tuple(reading.page.complaints))
     return reading.lab
+
+
+def load_pack_lab(name: str) -> Lab:
+    """Load the lab `pack/lab`. UserError if its concept is not in the pack; ContentError if its file is invalid."""
+    pack = find(name.partition("/")[0])
+    files = read_added(pack.folder)
+    with unpacked(files, pack.folder) as folder:
+        lab = load_lab(name.partition("/")[2], folder / "labs", pack=pack.name)
+    if lab.concept not in concepts_in(files):
+        raise UserError(
+            f"The lab {name} belongs to {lab.concept}, which is not a concept of its pack; tell its author."
+        )
+    needs = tuple(f"{pack.name}/{need}" for need in lab.needs)
+    return replace(
+        lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}", needs=needs,
+        folder=pack.labs / lab.folder.name, origin=fingerprint(files),
+    )  # fmt: skip
+
+
+def pack_lab_names() -> list[str]:
+    """Return the names of the labs of all packs."""
+    return [f"{pack.name}/{name}" for pack in packs() for name in lab_names(pack.labs)]
+
+
+def pack_labs() -> list[Lab]:
+    """Load the labs of all packs; those that cannot be loaded are left out."""
+    labs = []
+    for name in pack_lab_names():
+        try:
+            labs.append(load_pack_lab(name))
+        except UserError:
+            continue  # `ddpquiz lab NAME` says why
+    return labs
 
 
 def labs_of(concepts: Sequence[str]) -> list[Lab]:
@@ -101,7 +140,7 @@ def _in_order(labs: Iterable[Lab], concepts: Sequence[str]) -> list[Lab]:
 
     def depth(lab: Lab, above: tuple[str, ...] = ()) -> int:
         needed = [by_name[name] for name in lab.needs if name in by_name and name not in above]
-        return max((1 + depth(each, (*above, lab.id)) for each in needed), default=0)
+        return max((1 + depth(need, (*above, lab.id)) for need in needed), default=0)
 
     return sorted(
         by_name.values(), key=lambda lab: (places.get(lab.concept, len(places)), depth(lab), lab.minutes, lab.id)

@@ -40,7 +40,7 @@ FILE = "catalog.marshal"
 _LATER = ("commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
 
 
-class StoredTuple(Sequence[Any]):
+class _StoredTuple(Sequence[Any]):
     """The items of a tuple, which are built when the first one is needed; how many there are is known before."""
 
     __slots__ = ("_count", "_items", "_stored")
@@ -68,21 +68,21 @@ class StoredTuple(Sequence[Any]):
         return iter(self._all())
 
     def __eq__(self, other: object) -> bool:
-        return self._all() == (other._all() if isinstance(other, StoredTuple) else other)
+        return self._all() == (other._all() if isinstance(other, _StoredTuple) else other)
 
     def __hash__(self) -> int:
         return hash(self._all())
 
 
 _CLASSES: tuple[type, ...] = (
-    StoredTuple,
+    _StoredTuple,
     *(
-        each
-        for each in (*vars(data).values(), Track, Source, LabTitle)
-        if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+        kind
+        for kind in (*vars(data).values(), Track, Source, LabTitle)
+        if isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, Enum))
     ),
 )
-_NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
+_NUMBERS: dict[Any, int] = {kind: number for number, kind in enumerate(_CLASSES)}
 
 
 def load(folder: Path | None = None) -> Catalog:
@@ -112,8 +112,8 @@ def load_pack(pack: Pack, files: Files | None = None) -> LoadedPack:
         with unpacked(files, pack.folder) as folder:
             return _read(folder)
 
-    found = cached(f"{origin} {_code_hash()}", read, pack_copy(pack.name))
-    return LoadedPack(pack, replace(found, demos=pack.demos), demos_in(files), origin)
+    catalog = cached(f"{origin} {_code_hash()}", read, pack_copy(pack.name))
+    return LoadedPack(pack, replace(catalog, demos=pack.demos), demos_in(files), origin)
 
 
 def pack_copy(name: str) -> str:
@@ -124,25 +124,25 @@ def pack_copy(name: str) -> str:
 def _read(folder: Path | None) -> Catalog:
     from ddpquiz.curriculum.survey import survey
 
-    found = survey(folder)
-    if found.complaints:
-        raise ContentError(found.complaints)
-    return found.catalog
+    surveyed = survey(folder)
+    if surveyed.complaints:
+        raise ContentError(surveyed.complaints)
+    return surveyed.catalog
 
 
 def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
     """Return the catalog with a fingerprint: a copy in the cache folder or the wheel, else what `read` returns."""
     path = cache_dir() / file
     packed = _load(packed_content(), fingerprint, shipped=True) if file == FILE else None
-    found = packed or _load(path, fingerprint)
-    if found is None:
-        found = read()
+    catalog = packed or _load(path, fingerprint)
+    if catalog is None:
+        catalog = read()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            save_copy(found, fingerprint, path)
+            save_copy(catalog, fingerprint, path)
         except OSError:
-            return found  # the next start takes as long as this one
-    return found
+            return catalog  # the next start takes as long as this one
+    return catalog
 
 
 def save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
@@ -164,24 +164,24 @@ def _code_hash() -> str:
 
 def _hash(root: Path, ending: str) -> str:
     """Return a hash of the files below a folder whose names end in a certain way; it may be missing."""
-    found = blake2b(digest_size=32)
+    digest = blake2b(digest_size=32)
     for name in sorted(_files(str(root), "", ending)):
         with open(f"{root}/{name}", "rb", 0) as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
             content = file.read()
-        found.update(f"{name}\0{len(content)}\0".encode())
-        found.update(content)
-    return found.hexdigest()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def _files(root: str, below: str, ending: str) -> list[str]:
-    found = []
+    names = []
     with contextlib.suppress(FileNotFoundError), os.scandir(f"{root}/{below}") as entries:
         for entry in entries:
             if entry.name.endswith(ending):
-                found.append(below + entry.name)
+                names.append(below + entry.name)
             elif entry.is_dir():
-                found += _files(root, f"{below}{entry.name}/", ending)
-    return found
+                names += _files(root, f"{below}{entry.name}/", ending)
+    return names
 
 
 def _header(fingerprint: str, payload: bytes) -> bytes:
@@ -211,30 +211,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return (_NUMBERS[type(value)], value.value)
     if isinstance(value, data.Concept):
-        return (_NUMBERS[data.Concept], *(_plain_field(value, each.name) for each in fields(value)))
+        return (_NUMBERS[data.Concept], *(_plain_field(value, field.name) for field in fields(value)))
     if is_dataclass(value):
-        return (_NUMBERS[type(value)], *(_plain(getattr(value, each.name)) for each in fields(value)))
+        return (_NUMBERS[type(value)], *(_plain(getattr(value, field.name)) for field in fields(value)))
     if isinstance(value, tuple):
         return list(map(_plain, value))
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(part) for key, part in value.items()}
     return value
 
 
 def _plain_field(concept: data.Concept, name: str) -> Any:
     """Return a field of a concept as plain data; of one that is built later, the number of items and their bytes."""
     value = _plain(getattr(concept, name))
-    return (_NUMBERS[StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
+    return (_NUMBERS[_StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
 
 
 def _objects(value: Any) -> Any:
     """Undo `_plain`."""
     kind = type(value)
     if kind is list:
-        return tuple([each if type(each) is str else _objects(each) for each in value])
+        return tuple([part if type(part) is str else _objects(part) for part in value])
     if kind is tuple:
         number, *values = value
-        return _CLASSES[number](*[each if type(each) is str else _objects(each) for each in values])
+        return _CLASSES[number](*[part if type(part) is str else _objects(part) for part in values])
     if kind is dict:
-        return {key: _objects(each) for key, each in value.items()}
+        return {key: _objects(part) for key, part in value.items()}
     return value

@@ -18,9 +18,9 @@ from ddpquiz.errors import ContentError, UserError
 
 MANIFEST = "ddpquiz-pack.yaml"  # in the folder of a pack, beside its content
 MOST_FILES = 2_000
-LARGEST = 2_000_000  # bytes of one file
-LARGEST_PACK = 20_000_000
-DEEPEST = 6  # folders
+_LARGEST = 2_000_000  # bytes of one file
+_LARGEST_PACK = 20_000_000
+_DEEPEST = 6  # folders
 _FOLDERS = ("content", "demos", "labs")
 _BESIDE = (MANIFEST, "README.md", "LICENSE")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -70,7 +70,7 @@ def demos_in(files: Files) -> frozenset[str]:
 
 
 def _named(files: Files, pattern: str) -> frozenset[str]:
-    return frozenset(found[1] for name in files if (found := re.fullmatch(pattern, name)))
+    return frozenset(match[1] for name in files if (match := re.fullmatch(pattern, name)))
 
 
 def write_files(files: Files, folder: Path) -> None:
@@ -93,29 +93,29 @@ def unpacked(files: Files, place: Path | None = None) -> Iterator[Path]:
             yield Path(folder)
         except ContentError as problem:
             within = f"{Path(folder).name}/"
-            names = [each.path.rpartition(within)[2] for each in problem.complaints]
+            names = [complaint.path.rpartition(within)[2] for complaint in problem.complaints]
             if place:
                 names = [str(place / name) for name in names]
             named = zip(problem.complaints, names, strict=True)
-            raise ContentError(tuple(replace(each, path=name) for each, name in named)) from None
+            raise ContentError(tuple(replace(complaint, path=name) for complaint, name in named)) from None
 
 
 def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:
     """Return the entries that belong to a pack, those below the folder of the manifest."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     total = 0
     for name, data in entries:
         total += len(data)
-        if len(found) >= MOST_FILES or total > LARGEST_PACK:
-            raise UserError(f"The pack has more than {MOST_FILES:,} files or {LARGEST_PACK:,} bytes.")
-        found[name] = data
-    for name in found:
+        if len(contents) >= MOST_FILES or total > _LARGEST_PACK:
+            raise UserError(f"The pack has more than {MOST_FILES:,} files or {_LARGEST_PACK:,} bytes.")
+        contents[name] = data
+    for name in contents:
         for folder in Path(name).parents:
-            if str(folder) in found:
+            if str(folder) in contents:
                 raise UserError(f"{folder} is both a file and a folder.")
-    if MANIFEST not in found:
+    if MANIFEST not in contents:
         raise UserError(f"There is no {MANIFEST} in it, so it is not a pack. `ddpquiz pack new DIR` makes one.")
-    return found
+    return contents
 
 
 def _in_folder(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -158,7 +158,7 @@ def _bytes(path: Path, name: str) -> bytes:
     with open(opened, "rb") as file:  # noqa: PTH123  # a descriptor, so that what is checked is what is read
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             raise UserError(f"{name} is not a regular file.")
-        return _limited(file.read(LARGEST + 1), name)
+        return _limited(file.read(_LARGEST + 1), name)
 
 
 def _in_wheel(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -179,7 +179,7 @@ def _in_wheel(path: Path) -> Iterator[tuple[str, bytes]]:
             if stat.S_ISLNK(entry.external_attr >> 16):
                 raise UserError(f"{_accepted(name)} {_LINK}.")
             with wheel.open(entry) as file:
-                yield _accepted(name), _limited(file.read(LARGEST + 1), name)
+                yield _accepted(name), _limited(file.read(_LARGEST + 1), name)
 
 
 def _accepted(name: str) -> str:
@@ -187,14 +187,14 @@ def _accepted(name: str) -> str:
     parts = name.split("/")
     if not all(_NAME.fullmatch(part) for part in parts):
         raise UserError(f"{name[:200]!a} is not a name for a file of a pack; use letters, digits and . _ - in names.")
-    if len(parts) > DEEPEST:
-        raise UserError(f"{name} lies more than {DEEPEST - 1} folders deep.")
+    if len(parts) > _DEEPEST:
+        raise UserError(f"{name} lies more than {_DEEPEST - 1} folders deep.")
     return name
 
 
 def _limited(data: bytes, name: str) -> bytes:
-    if len(data) > LARGEST:
-        raise UserError(f"{name} is larger than {LARGEST:,} bytes.")
+    if len(data) > _LARGEST:
+        raise UserError(f"{name} is larger than {_LARGEST:,} bytes.")
     return data
 
 

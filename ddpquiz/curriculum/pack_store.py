@@ -1,4 +1,4 @@
-"""Adds, removes and makes packs, and finds those that are installed as Python packages."""
+"""Add, remove and make packs, and find those that are installed as Python packages."""
 
 import contextlib
 import errno
@@ -12,13 +12,13 @@ from pathlib import Path
 from ddpquiz.curriculum.labs import TOOLS, survey_labs_of_pack
 from ddpquiz.curriculum.loading import load_pack, pack_copy
 from ddpquiz.curriculum.pack_files import read_files, unpacked, write_files
-from ddpquiz.curriculum.packs import LoadedPack, Pack, find, withdraw
-from ddpquiz.curriculum.survey import read_manifest, survey
+from ddpquiz.curriculum.packs import LoadedPack, Pack, find, read_manifest, withdraw
+from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import ID
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 
-GROUP = "ddpquiz.packs"  # of entry points: `name = "module.with.the.folder"`
+_GROUP = "ddpquiz.packs"  # of entry points: `name = "module.with.the.folder"`
 _TEMPLATE = Path(__file__).parent / "pack_template"
 _PATIENCE = 300  # seconds for git
 _GIT = ("https://", "ssh://", "git://", "git@", "file://", "git+")
@@ -121,12 +121,12 @@ def installed_packs() -> dict[str, Path]:
     """Return the folders of the packs in installed Python packages, by name, from metadata: nothing is imported."""
     from importlib.metadata import entry_points
 
-    found: dict[str, Path] = {}
-    for entry in entry_points(group=GROUP):
+    folders: dict[str, Path] = {}
+    for entry in entry_points(group=_GROUP):
         where = entry.dist.locate_file(entry.value.partition(":")[0].replace(".", "/")) if entry.dist else None
         if where is not None and ID.fullmatch(entry.name) and Path(str(where)).is_dir():
-            found[entry.name] = Path(str(where))
-    return found
+            folders[entry.name] = Path(str(where))
+    return folders
 
 
 def new(folder: Path) -> list[Path]:

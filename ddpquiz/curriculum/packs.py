@@ -1,4 +1,7 @@
-"""Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack."""
+"""The packs that were added: concepts, demos and labs of others, whose ids begin with the name of their pack.
+
+Their programs run only after the learner has allowed exactly these bytes.
+"""
 
 import json
 import os
@@ -7,14 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.atomic_file import replacing
-from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
-from ddpquiz.curriculum.pack_files import Files, read_added
-from ddpquiz.errors import UserError
+from ddpquiz.curriculum.pack_files import MANIFEST, Files, read_added
+from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import data_dir, has_packs, packs_dir
-
-# Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack.
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,6 @@ class Pack:
 
     name: str
     folder: Path
-
-    @property
-    def content(self) -> Path:
-        return self.folder / "content"
 
     @property
     def demos(self) -> Path:
@@ -39,9 +36,30 @@ class Pack:
     @property
     def title(self) -> str:
         """What it teaches, in its own words. ContentError if its manifest has complaints."""
-        from ddpquiz.curriculum.survey import read_manifest
-
         return read_manifest(self.folder).title
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a pack says of itself."""
+
+    name: str
+    title: str
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ddpquiz-pack.yaml. ContentError with every complaint."""
+    from ddpquiz.curriculum.yaml_file import Fields, YamlFile  # most starts read no manifest
+
+    page = YamlFile.open(folder / MANIFEST)
+    manifest = Manifest("", "")
+    if page.root is not None:
+        record = Fields(page, page.root, "the pack")
+        manifest = Manifest(record.id("name"), record.text("title"))
+        record.close()
+    if page.complaints:
+        raise ContentError(tuple(page.complaints))
+    return manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +75,13 @@ class LoadedPack:
 def packs() -> tuple[Pack, ...]:
     """Return the packs that were added, by name. UserError if their folder cannot be read."""
     try:
-        found = [*packs_dir().iterdir()] if has_packs() else []
+        folders = [*packs_dir().iterdir()] if has_packs() else []
     except OSError as problem:
         raise UserError(f"{packs_dir()} cannot be read: {problem.strerror}.") from None
     return tuple(
-        Pack(each.name, each)
-        for each in sorted(found)
-        if each.is_dir() and not each.is_symlink() and not each.name.startswith(".")
+        Pack(folder.name, folder)
+        for folder in sorted(folders)
+        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith(".")
     )
 
 
@@ -77,20 +95,20 @@ def find(name: str) -> Pack:
 
 def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Catalog:
     """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
-    found = shipped
+    catalog = shipped
     for pack in packs():
         try:
             added = _prefixed(load_pack(pack))
         except UserError:
             continue  # `ddpquiz pack list` says so
-        found = replace(
-            found,
-            tracks=found.tracks + added.tracks,
-            concepts=found.concepts + added.concepts,
-            sources={**found.sources, **added.sources},
-            labs=found.labs + added.labs,
+        catalog = replace(
+            catalog,
+            tracks=catalog.tracks + added.tracks,
+            concepts=catalog.concepts + added.concepts,
+            sources={**catalog.sources, **added.sources},
+            labs=catalog.labs + added.labs,
         )
-    return found
+    return catalog
 
 
 def pack_demos() -> tuple[Demo, ...]:
@@ -108,12 +126,11 @@ def _prefixed(loaded: LoadedPack) -> Catalog:
     own = {concept.id for concept in catalog.concepts}
     names = _Names(pack.name, own, loaded.demos, loaded.origin)
     tracks = tuple(
-        Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{one}" for one in track.concepts))
+        Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{concept}" for concept in track.concepts))
         for track in catalog.tracks
     )
     sources = {
-        f"{pack.name}/{key}": Source(f"{pack.name}/{key}", one.title, one.authors, one.year, one.address)
-        for key, one in catalog.sources.items()
+        f"{pack.name}/{key}": replace(source, key=f"{pack.name}/{key}") for key, source in catalog.sources.items()
     }
     labs = tuple(
         replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}")
@@ -146,20 +163,18 @@ class _Names:
         )
 
     def _questions(self, concept: str, questions: Sequence[Question]) -> tuple[Question, ...]:
-        found = []
+        renamed = []
         for question in questions:
             proof = replace(question.proof, origin=self.origin) if question.proof else None
             if isinstance(proof, DemoProof):
                 proof = replace(proof, demo=self._own(proof.demo, self.demos))
             source = f"{self.pack}/{question.source}" if question.source else ""
-            found.append(replace(question, concept=concept, proof=proof, source=source))
-        return tuple(found)
+            renamed.append(replace(question, concept=concept, proof=proof, source=source))
+        return tuple(renamed)
 
     def _own(self, name: str, defined: Collection[str]) -> str:
         return f"{self.pack}/{name}" if name in defined else name
 
-
-# Consent: the programs of a pack run only after the learner has allowed exactly these bytes.
 
 _FILE = "packs.json"  # the fingerprint of each pack that was allowed
 _LARGEST = 1_000_000
@@ -191,11 +206,11 @@ def fingerprint(files: Files) -> str:
     """
     import hashlib
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(files, key=lambda name: name.split("/")):
         for part in (name.encode(), files[name]):
-            found.update(len(part).to_bytes(8, "big") + part)
-    return found.hexdigest()
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
 
 
 def is_allowed(name: str, seen: str) -> bool:
@@ -210,7 +225,7 @@ def allow(name: str, seen: str) -> None:
 
 def withdraw(name: str) -> None:
     """Forget the consent to a pack."""
-    _save({other: seen for other, seen in _allowed().items() if other != name})
+    _save({allowed: seen for allowed, seen in _allowed().items() if allowed != name})
 
 
 def require_consent(name: str, seen: str) -> None:
@@ -241,10 +256,10 @@ def allowed_pack(name: str) -> AllowedPack | None:
 
 def _allowed() -> dict[str, str]:
     try:
-        found = json.loads((data_dir() / _FILE).read_bytes()[:_LARGEST])
+        saved = json.loads((data_dir() / _FILE).read_bytes()[:_LARGEST])
     except (OSError, ValueError, RecursionError):
         return {}
-    pairs = found.items() if isinstance(found, dict) else ()
+    pairs = saved.items() if isinstance(saved, dict) else ()
     return {name: seen for name, seen in pairs if isinstance(seen, str)}
 
 

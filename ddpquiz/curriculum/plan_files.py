@@ -1,4 +1,7 @@
-"""Read the files of models and hardware for `ddpquiz plan`: numbers with units, and a source for each of them."""
+"""Read the files of models and hardware for `ddpquiz plan`: numbers with units, and a source for each of them.
+
+So are the measured runs read beside which benchmarks/published_runs.py puts the predictions of `ddpquiz plan`.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,8 @@ from ddpquiz.plan.model import MEMORY_REACHED, Experts, Hardware, LatentAttentio
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job
 
-# Read the files of models and hardware for `ddpquiz plan`: numbers with units, and a source for each of them.
-
 FOLDERS = ("models", "hardware")
-FORMATS = ("fp32", "bf16", "fp8")
+_FORMATS = ("fp32", "bf16", "fp8")
 _UNITS = {
     "": {"": 1.0},
     "memory": {"GiB": 2.0**30},
@@ -34,7 +35,7 @@ _MOST = 10**7
 _Item = TypeVar("_Item", Transformer, Hardware)
 
 
-class PlanFile(NamedTuple, Generic[_Item]):
+class _PlanFile(NamedTuple, Generic[_Item]):
     """A file that was read: what it describes unless it has complaints, and where each of its numbers comes from."""
 
     page: YamlFile
@@ -57,7 +58,7 @@ def load_hardware(name: str) -> Hardware:
     return _load(name, "hardware", read_hardware)
 
 
-def _load(name: str, folder: str, read: Callable[[YamlFile], PlanFile[_Item]]) -> _Item:
+def _load(name: str, folder: str, read: Callable[[YamlFile], _PlanFile[_Item]]) -> _Item:
     is_path = name.endswith((".yaml", ".yml")) or "/" in name
     name = name if is_path else name.lower().replace(" ", "-")  # `Llama 3 8B` as well
     path = Path(name) if is_path else content_dir() / folder / f"{name}.yaml"
@@ -67,10 +68,10 @@ def _load(name: str, folder: str, read: Callable[[YamlFile], PlanFile[_Item]]) -
         one = "model" if folder == "models" else "GPU"
         hint = f"D{near}" if near else f"There are {', '.join(known)}."
         raise UserError(f"No {one} named '{name}'. {hint} A file of your own works by its path.")
-    found = read(YamlFile.open(path))
-    if found.item is None:
-        raise ContentError(tuple(sorted(found.page.complaints)))
-    return found.item
+    reading = read(YamlFile.open(path))
+    if reading.item is None:
+        raise ContentError(tuple(sorted(reading.page.complaints)))
+    return reading.item
 
 
 def check_files(folder: Path, sources: Mapping[str, object]) -> list[YamlFile]:
@@ -82,48 +83,52 @@ def check_files(folder: Path, sources: Mapping[str, object]) -> list[YamlFile]:
 
 
 def check_file(
-    path: Path, read: Callable[[YamlFile], PlanFile[Transformer] | PlanFile[Hardware]], sources: Mapping[str, object]
+    path: Path, read: Callable[[YamlFile], _PlanFile[Transformer] | _PlanFile[Hardware]], sources: Mapping[str, object]
 ) -> YamlFile:
     """Read one shipped file; each of its numbers must have a source in sources.yaml."""
-    found = read(YamlFile.open(path))
-    for mention in found.page.mentions:
+    page = read(YamlFile.open(path)).page
+    _check_sources(page, sources)
+    return page
+
+
+def _check_sources(page: YamlFile, sources: Mapping[str, object]) -> None:
+    for mention in page.mentions:
         if mention.value not in sources:
             near = did_you_mean(mention.value, sources)
-            found.page.complain(mention.node, f"there is no source `{mention.value}` in sources.yaml{near}")
-    return found.page
+            page.complain(mention.node, f"there is no source `{mention.value}` in sources.yaml{near}")
 
 
-def read_any(path: Path) -> Callable[[YamlFile], PlanFile[Transformer] | PlanFile[Hardware]]:
+def read_any(path: Path) -> Callable[[YamlFile], _PlanFile[Transformer] | _PlanFile[Hardware]]:
     """Return what reads a file, by the folder that it is in."""
     return read_model if path.absolute().parent.name == "models" else read_hardware
 
 
-def read_model(page: YamlFile) -> PlanFile[Transformer]:
+def read_model(page: YamlFile) -> _PlanFile[Transformer]:
     """Read a model."""
     if page.root is None:
-        return PlanFile(page, None, {})
+        return _PlanFile(page, None, {})
     fields = Fields(page, page.root, "the model")
 
     def whole(name: str, *, optional: bool = False, least: int = 1) -> int:
         return fields.whole(name, least, _MOST, optional=optional) or 0
 
     name, layers, hidden, heads = fields.text("name"), whole("layers"), whole("hidden"), whole("heads")
-    numbers = {each: whole(each) for each in ("ffn", "vocabulary", "sequence")}
+    numbers = {key: whole(key) for key in ("ffn", "vocabulary", "sequence")}
     numbers["positions"] = whole("positions", optional=True, least=0)
     kv_heads, head_size = whole("kv-heads", optional=True) or heads, whole("head-size", optional=True)
     if not head_size and heads and hidden % heads:
         fields.complain("heads", f"{heads} heads do not divide hidden = {hidden}; add `head-size`")
-    flags = {each.replace("-", "_"): fields.flag(each) for each in _FLAGS}
+    flags = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
     experts, latent = _experts(page, fields), _latent(page, fields)
     sources = _sources(page, fields)
     fields.close()
     if page.complaints:
-        return PlanFile(page, None, sources)
+        return _PlanFile(page, None, sources)
     sizes: dict[str, Any] = {"kv_heads": kv_heads, "head_size": head_size or hidden // heads, **numbers}
     model = Transformer(
         name=name, layers=layers, hidden=hidden, heads=heads, **sizes, **flags, experts=experts, latent=latent
     )
-    return PlanFile(page, model, sources)
+    return _PlanFile(page, model, sources)
 
 
 _FLAGS = ("gated", "biases", "norm-biases", "tied", "dropout")
@@ -134,8 +139,8 @@ def _experts(page: YamlFile, fields: Fields) -> Experts | None:
     if node is None:
         return None
     inner = Fields(page, node, "`experts`")
-    needed = {each: inner.whole(each, 1, _MOST) or 1 for each in ("count", "active", "ffn")}
-    more = {each: inner.whole(each, 0, _MOST, optional=True) or 0 for each in ("shared", "dense-layers")}
+    needed = {key: inner.whole(key, 1, _MOST) or 1 for key in ("count", "active", "ffn")}
+    more = {key: inner.whole(key, 0, _MOST, optional=True) or 0 for key in ("shared", "dense-layers")}
     if needed["active"] > needed["count"]:
         inner.complain("active", f"at most the {needed['count']} experts can be active")
     inner.close()
@@ -148,37 +153,37 @@ def _latent(page: YamlFile, fields: Fields) -> LatentAttention | None:
         return None
     inner = Fields(page, node, "`latent`")
     keys = ("query-rank", "key-rank", "plain", "rotary", "value")
-    sizes = {each.replace("-", "_"): inner.whole(each, 1, _MOST) or 1 for each in keys}
+    sizes = {key.replace("-", "_"): inner.whole(key, 1, _MOST) or 1 for key in keys}
     inner.close()
     return LatentAttention(**sizes)
 
 
-def read_hardware(page: YamlFile) -> PlanFile[Hardware]:
+def read_hardware(page: YamlFile) -> _PlanFile[Hardware]:
     """Read a GPU, or a CPU."""
     if page.root is None:
-        return PlanFile(page, None, {})
+        return _PlanFile(page, None, {})
     fields = Fields(page, page.root, "the hardware")
     name = fields.text("name")
-    memory, speed = read_amount(fields, "memory", "memory"), read_amount(fields, "memory-bandwidth", "speed")
+    memory, speed = _read_amount(fields, "memory", "memory"), _read_amount(fields, "memory-bandwidth", "speed")
     flops: dict[str, float] = {}
     if (node := fields.find("flops")) is not None:
         inner = Fields(page, node, "`flops`")
-        flops = {each: read_amount(inner, each, "compute") for each in FORMATS if each in inner}
+        flops = {key: _read_amount(inner, key, "compute") for key in _FORMATS if key in inner}
         if not flops:
-            inner.page.complain(node, f"`flops`: name at least one of {', '.join(FORMATS)}")
+            inner.page.complain(node, f"`flops`: name at least one of {', '.join(_FORMATS)}")
         inner.close()
     efficiency = _share(fields, "efficiency")
-    launch = read_amount(fields, "launch", "time") if "launch" in fields else 0.0
+    launch = _read_amount(fields, "launch", "time") if "launch" in fields else 0.0
     reached = _share(fields, "memory-reached") if "memory-reached" in fields else MEMORY_REACHED
-    links: dict[str, Any] = {each: _link(page, fields, each) for each in ("near", "far")}
+    links: dict[str, Any] = {key: _link(page, fields, key) for key in ("near", "far")}
     sources = _sources(page, fields)
     fields.close()
     if page.complaints:
-        return PlanFile(page, None, sources)
+        return _PlanFile(page, None, sources)
     numbers: dict[str, Any] = {"memory": memory, "memory_bandwidth": speed, "memory_reached": reached}
     numbers |= {"efficiency": efficiency, "launch": launch}
     hardware = Hardware(name=name, flops=flops, **numbers, **links)
-    return PlanFile(page, hardware, sources)
+    return _PlanFile(page, hardware, sources)
 
 
 def _link(page: YamlFile, fields: Fields, name: str) -> Link:
@@ -188,29 +193,29 @@ def _link(page: YamlFile, fields: Fields, name: str) -> Link:
     inner = Fields(page, node, f"`{name}`")
     link = Link(
         ranks=inner.whole("ranks", 1, _MOST) or 1,
-        bandwidth=read_amount(inner, "bandwidth", "speed"),
+        bandwidth=_read_amount(inner, "bandwidth", "speed"),
         reached=_share(inner, "reached"),
-        latency=read_amount(inner, "latency", "time"),
+        latency=_read_amount(inner, "latency", "time"),
     )
     inner.close()
     return link
 
 
-def read_amount(fields: Fields, name: str, unit: str) -> float:
+def _read_amount(fields: Fields, name: str, unit: str) -> float:
     """Read a number with a unit, such as `80 GiB`; 1 after a complaint."""
     value, units = fields.text(name), _UNITS[unit]
-    found = _AMOUNT.fullmatch(value)
-    if found and (found[2] or "") in units and float(found[1]) > 0:
-        return float(found[1]) * units[found[2] or ""]
+    amount = _AMOUNT.fullmatch(value)
+    if amount and (amount[2] or "") in units and float(amount[1]) > 0:
+        return float(amount[1]) * units[amount[2] or ""]
     if value:
-        example = " or ".join(f"`80 {each}`".replace("80 `", "80`") for each in units)
+        example = " or ".join(f"`80 {symbol}`".replace("80 `", "80`") for symbol in units)
         fields.complain(name, f"expected a positive number with its unit, such as {example}, got `{value}`")
     return 1.0
 
 
 def _share(fields: Fields, name: str) -> float:
     """Read a share of 1; 1 after a complaint."""
-    share = read_amount(fields, name, "")
+    share = _read_amount(fields, name, "")
     if share > 1:
         fields.complain(name, f"expected a share of at most 1, got {share:g}")
     return share
@@ -230,8 +235,6 @@ def _sources(page: YamlFile, fields: Fields) -> dict[str, str]:
         inner.close()
     return sources
 
-
-# Read the measured runs beside which benchmarks/published_runs.py puts the predictions of `ddpquiz plan`.
 
 FILE = "published-runs.yaml"
 _SIZES = ("tp", "pp", "cp", "dp", "ep", "chunks")
@@ -287,10 +290,7 @@ def check_runs(folder: Path, sources: Mapping[str, object]) -> YamlFile:
     if not path.is_file():
         return YamlFile(FILE, b"[]")
     page, _ = read_runs(YamlFile.open(path))
-    for mention in page.mentions:
-        if mention.value not in sources:
-            near = did_you_mean(mention.value, sources)
-            page.complain(mention.node, f"there is no source `{mention.value}` in sources.yaml{near}")
+    _check_sources(page, sources)
     return page
 
 
@@ -300,9 +300,9 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
         return page, []
     record = Fields(page, page.root, "the published runs")
     software = dict(record.records("software", "software", partial(_software, page), optional=True))
-    found = record.records("runs", "a run", partial(_run, page, software))
+    rows = record.records("runs", "a run", partial(_run, page, software))
     record.close()
-    return page, [run for run in found if run]
+    return page, [run for run in rows if run]
 
 
 def _software(page: YamlFile, row: Fields) -> tuple[str, float]:
@@ -336,7 +336,7 @@ def _run(page: YamlFile, software: Mapping[str, float], row: Fields) -> Publishe
 
 
 def _number(row: Fields, name: str) -> float:
-    return read_amount(row, name, "")
+    return _read_amount(row, name, "")
 
 
 def _whole(row: Fields, name: str, default: int) -> int:
@@ -373,7 +373,7 @@ def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
     `efficiency` replaces that of the hardware, for older software.
     """
     name, precision = row.text("gpu"), row.text("precision", optional=True) or "bf16"
-    speed = read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
+    speed = _read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
     if name not in names("hardware"):
         row.complain("gpu", f"there is no hardware `{name}`{did_you_mean(name, names('hardware'))}")
         return None

@@ -86,15 +86,16 @@ def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
 
     It stays as it is if one is missing, or if a wrong way would give the right answer with them.
     """
-    wanted = {variable.name: variable.measured for variable in question.variables if variable.measured}
-    if not wanted or not figures.keys() >= set(wanted.values()):
+    wanted = {variable.measured for variable in question.variables if variable.measured}
+    if not wanted or not figures.keys() >= wanted:
         return question
     variables = tuple(
-        replace(each, values=(figures[each.measured],)) if each.measured else each for each in question.variables
+        replace(variable, values=(figures[variable.measured],) if variable.measured else variable.values)
+        for variable in question.variables
     )
     changed = replace(question, variables=variables, ask=f"{question.ask} {ON_MACHINE}")
-    names = [each.name for each in variables]
-    for values in itertools.product(*(each.values for each in variables)):
+    names = [variable.name for variable in variables]
+    for values in itertools.product(*(variable.values for variable in variables)):
         draw = dict(zip(names, values, strict=True))
         answer = evaluate(question.answer, draw)
         if any(isclose(evaluate(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps):
@@ -160,12 +161,13 @@ def _arranged(question: Question, dice: random.Random) -> tuple[int, ...]:
         while len(places) > 1 and places == sorted(places):
             dice.shuffle(places)
         return tuple(places)
-    sizes = [_leading_number(option.text) for option in question.options]
+    sizes = [leading_number(option.text) for option in question.options]
     if all(size is not None for size in sizes):
         places.sort(key=lambda place: sizes[place] or 0.0)  # stable: equal numbers stay shuffled
     return tuple(places)
 
 
-def _leading_number(text: str) -> float | None:
-    found = _NUMBER.match(text)
-    return float(found[1].replace(",", "")) if found else None
+def leading_number(text: str) -> float | None:
+    """The number with which a text begins, or None."""
+    number = _NUMBER.match(text)
+    return float(number[1].replace(",", "")) if number else None

@@ -1,4 +1,8 @@
-"""Read the proof of an answer, and check that it can tell the right answer from the wrong ones."""
+"""Read a question of a content file: the keys of all kinds, those of each kind, and its proof.
+
+A proof must be able to tell the right answer from the wrong ones. A `number` question is tried with every draw of its
+variables.
+"""
 
 import itertools
 import keyword
@@ -37,7 +41,163 @@ from ddpquiz.curriculum.yaml_file import (
     with_option,
 )
 
-# Read the proof of an answer, and check that it can tell the right answer from the wrong ones.
+_TOLERANCE = re.compile(r"0?\.\d+|0")
+_CHOICES = range(4, 7)
+_SCRIPT = range(8, 26)  # lines of a script in which one is at fault
+
+
+def read_question(record: Fields, concept: str) -> Question:
+    """Read a question. Complaints go to the page of the record."""
+    kind = record.one_of("kind", Kind, Kind.CHOICE)
+    known = record.fits("kind", Kind)
+    question = Question(
+        concept=concept,
+        id=record.id(),
+        level=record.one_of("level", Level),
+        kind=kind,
+        ask=record.text("ask"),
+        code=record.code("code", optional=kind not in (Kind.OUTPUT, Kind.SPOT)),
+        hints=record.sentences("hints"),
+        steps=record.sentences("steps"),
+        check=record.text("check"),
+        proof=_read_proof(record),
+        source=record.text("source", optional=True),
+        card=record.text("card", optional=True),
+        **(_OWN[kind](record, kind) if known else {}),
+    )
+    record.close(_KEYS_OF_KINDS, f"{_named(kind)} question does not have it" if known else "")
+    if question.source:
+        record.page.mention("source", question.source, record.at("source"))
+    if question.proof is None and not question.source and not {"proof", "source"} & set(record.keys()):
+        record.page.complain(record.node, "a question needs a `proof`, or a `source` if no proof is possible here")
+    if not known:
+        return question
+    if kind is Kind.SPOT and not _names_lines(record, question):
+        return question
+    _judge(record, question)
+    if kind is Kind.NUMBER:
+        _check_numbers(record, question)
+    else:
+        check_snippet(record.page, record.at("code"), "code", question.code)
+    return question
+
+
+def _options(record: Fields, kind: Kind) -> dict[str, Any]:
+    options = record.records("options", "an option", _option)
+    right = sum(option.right for option in options)
+    if not options:
+        return {}
+    if kind is Kind.CHOICE:
+        if len(options) != 4:
+            record.complain("options", f"a `choice` question has four options, not {len(options)}")
+        if right != 1:
+            record.complain("options", f"exactly one option must be `right: true`, not {right}")
+    else:
+        if len(options) not in _CHOICES:
+            record.complain("options", f"a `choices` question has four to six options, not {len(options)}")
+        if right < 2 or right == len(options):
+            record.complain("options", f"two or more options, but not all, must be `right: true`, not {right}")
+    _refuse_duplicates(record, "options", [option.text for option in options])
+    return {"options": options}
+
+
+def _option(record: Fields) -> Option:
+    is_code = "code" in record
+    text = record.code("code") if is_code else record.text("text")
+    right = record.flag("right")
+    why = record.text("why", optional=right)
+    shows = _read_shows(record.page, record.find("shows", optional=True), "shows")
+    record.close(("text",), "an option has either `text` or `code`")
+    return Option(text, right, why, is_code, shows)
+
+
+def _numbers(record: Fields, _kind: Kind) -> dict[str, Any]:
+    tolerance = record.text("tolerance", optional=True)
+    if tolerance and not _TOLERANCE.fullmatch(tolerance):
+        record.complain("tolerance", f"expected a fraction such as 0.01, got `{tolerance}`")
+        tolerance = ""
+    return {
+        "variables": _read_variables(record),
+        "answer": record.text("answer"),
+        "unit": record.text("unit", optional=True),
+        "tolerance": float(tolerance or 0),
+        "traps": _traps(record),
+    }
+
+
+def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
+    lines = record.records("lines", "a line", _line)
+    if lines and len(lines) < 3:
+        record.complain("lines", f"an `order` question has three or more lines, not {len(lines)}")
+    _refuse_duplicates(record, "lines", [line.text for line in lines])
+    return {"lines": lines}
+
+
+def _line(record: Fields) -> Line:
+    return Line(record.code("text"), record.code("shows", optional=True) or None)
+
+
+def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
+    answer, traps = record.code("answer"), _traps(record)
+    for trap, entry in zip(traps, record.children("traps"), strict=False):
+        if trap.answer == answer:
+            record.page.complain(entry, "this trap equals the right answer")
+    return {"answer": answer, "rank": record.whole("rank", 0, 15, optional=True), "traps": traps}
+
+
+def _spot(record: Fields, _kind: Kind) -> dict[str, Any]:
+    return {"answer": record.text("answer"), "fix": record.code("fix"), "traps": _traps(record)}
+
+
+def _names_lines(record: Fields, question: Question) -> bool:
+    """Complain if the answer and the traps are not different lines of the script; return whether they are."""
+    lines = len(question.code.splitlines())
+    if lines not in _SCRIPT:
+        record.complain("code", f"the script of a `spot` question has 8 to 25 lines, not {lines}")
+    before = len(record.page.complaints)
+    seen: set[str] = set()
+    given = [(question.answer, record.at("answer")), *_trap_nodes(record, question)]
+    for text, node in given:
+        count = len(places_of(question, text))
+        if count != 1:
+            found = f"{count} lines of `code` are" if count else "no line of `code` is"
+            record.page.complain(node, f"`answer`: {found} `{text}`; name exactly one line")
+        elif text.strip() in seen:
+            record.page.complain(node, "`answer`: this line is named twice")
+        seen.add(text.strip())
+    if len(record.page.complaints) > before or not question.answer:
+        return False
+    if fixed_script(question).splitlines() == question.code.splitlines():
+        record.complain("fix", "it is the line as it is; write what should stand there, with its indentation")
+    check_snippet(record.page, record.at("fix"), "fix", fixed_script(question))
+    return True
+
+
+def _trap_nodes(record: Fields, question: Question) -> list[tuple[str, Node]]:
+    entries = record.children("traps")
+    return [(trap.answer, peek(entry, "answer")) for trap, entry in zip(question.traps, entries, strict=False)]
+
+
+def _traps(record: Fields) -> tuple[Trap, ...]:
+    return record.records("traps", "a trap", lambda entry: Trap(entry.code("answer"), entry.text("why")))
+
+
+def _refuse_duplicates(record: Fields, name: str, texts: list[str]) -> None:
+    for place, (text, node) in enumerate(zip(texts, record.children(name), strict=False)):
+        if text and text in texts[:place]:
+            record.page.complain(node, f"`{name}`: the same text appears twice")
+
+
+_OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {
+    Kind.CHOICE: _options,
+    Kind.CHOICES: _options,
+    Kind.NUMBER: _numbers,
+    Kind.ORDER: _lines,
+    Kind.OUTPUT: _output,
+    Kind.SPOT: _spot,
+}
+_KEYS_OF_KINDS = ("options", "vars", "measured", "answer", "unit", "tolerance", "traps", "lines", "rank", "fix")
+
 
 MOST_RANKS = 16
 _SHOWN = ("prints", "raises", "hangs")
@@ -46,7 +206,7 @@ _LABEL = re.compile(r"[a-z][a-z0-9 _/()-]{0,39}")
 _RANK = re.compile(r"\d{1,3}")
 
 
-def read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
+def _read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
     """Read what a proof must observe: a text, a map of ranks to texts, `{raises: text}` or `{hangs: true}`."""
     if node is None:
         return None
@@ -82,7 +242,7 @@ def _raises_or_hangs(record: Fields) -> Shows | None:
     return Shows(raises=raises or None, hangs=hangs) if raises or hangs else None
 
 
-def read_proof(question: Fields) -> Proof | None:
+def _read_proof(question: Fields) -> Proof | None:
     """Read the key `proof` of a question."""
     node = question.find("proof", optional=True)
     if node is None:
@@ -97,9 +257,9 @@ def read_proof(question: Fields) -> Proof | None:
     given = [name for name in _SHOWN if name in record]
     if len(given) > 1:
         record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
-    prints = read_shows(record.page, record.find("prints", optional=True), "prints")
+    prints = _read_shows(record.page, record.find("prints", optional=True), "prints")
     shows = _raises_or_hangs(record) or prints
-    fixed = read_shows(record.page, record.find("fixed", optional=True), "fixed")
+    fixed = _read_shows(record.page, record.find("fixed", optional=True), "fixed")
     record.close(("args", "label"), "it goes with `demo`")
     return CodeProof(ranks, code, shows, fixed)
 
@@ -118,7 +278,7 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
     return DemoProof(ranks, demo, label, args)
 
 
-def judge(record: Fields, question: Question) -> None:
+def _judge(record: Fields, question: Question) -> None:
     """Complain about a proof that does not fit its kind of question, or cannot tell right answers from wrong ones."""
     proof, kind = question.proof, question.kind
     if proof is None:
@@ -128,7 +288,7 @@ def judge(record: Fields, question: Question) -> None:
     _judge_ranks(record, question, proof)
     if isinstance(proof, DemoProof):
         if kind in _BY_CODE:
-            _complain_in_proof(record, "demo", f"{a(kind)} question is proven by code, not by a demo")
+            _complain_in_proof(record, "demo", f"{_named(kind)} question is proven by code, not by a demo")
         elif kind is not Kind.NUMBER:
             _judge_options(record, question)
     elif kind is Kind.SPOT:
@@ -138,7 +298,7 @@ def judge(record: Fields, question: Question) -> None:
     elif kind is Kind.OUTPUT and proof.code is not None:
         _complain_in_proof(record, "code", "an `output` question is proven by its own `code`; remove this")
     elif kind is not Kind.OUTPUT and proof.code is None:
-        record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
+        record.complain("proof", f"{_named(kind)} question needs `code` or `demo` in it")
     else:
         _judge_code(record, question, proof)
 
@@ -165,7 +325,7 @@ def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
     if not marked and (extra := [name for name in _SHOWN if peek(node, name) is not node]):
         _complain_in_proof(record, extra[0], _misplaced(question.kind))
     if OPTION in code and not (marked and code.count(OPTION) == 1):
-        why = "must appear once, alone on its line" if chosen else f"does not go with {a(question.kind)} question"
+        why = "must appear once, alone on its line" if chosen else f"does not go with {_named(question.kind)} question"
         _complain_in_proof(record, "code", f"`{OPTION}` {why}")
     elif marked:
         _judge_option_line(record, question, proof)
@@ -257,38 +417,36 @@ def _complain_in_proof(record: Fields, name: str, text: str) -> None:
     record.page.complain(peek(record.at("proof"), name), f"`{name}`: {text}")
 
 
-def _alike(one: Shows, other: Shows) -> bool:
-    if one.raises and other.raises:
-        return one.raises.startswith(other.raises) or other.raises.startswith(one.raises)
-    if one.everywhere is not None and other.by_rank:
-        one, other = other, one
-    if one.by_rank and other.everywhere is not None:
-        return set(one.by_rank.values()) == {other.everywhere}
-    return one == other
+def _alike(first: Shows, second: Shows) -> bool:
+    if first.raises and second.raises:
+        return first.raises.startswith(second.raises) or second.raises.startswith(first.raises)
+    if first.everywhere is not None and second.by_rank:
+        first, second = second, first
+    if first.by_rank and second.everywhere is not None:
+        return set(first.by_rank.values()) == {second.everywhere}
+    return first == second
 
 
 def _misplaced(kind: Kind) -> str:
     if kind in (Kind.NUMBER, Kind.OUTPUT):
-        return f"{a(kind)} question is proven by its `answer`; remove this"
+        return f"{_named(kind)} question is proven by its `answer`; remove this"
     return f"this needs a line `{OPTION}` in the code; without one, use `shows` in the options"
 
 
-def a(kind: Kind) -> str:
-    """Return a kind with its article, for a sentence."""
+def _named(kind: Kind) -> str:
+    """A kind with its article, for a sentence."""
     return f"an `{kind}`" if kind in (Kind.ORDER, Kind.OUTPUT) else f"a `{kind}`"
 
-
-# The values of a `number` question: read them, and check the question for every draw.
 
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
-FIGURE = re.compile(r"ranks|[a-z_]+\.(alpha|beta)")  # what `ddpquiz bench` finds, by name
-FIGURES = "`ranks`, or an operation with `.alpha` (µs) or `.beta` (µs per MB), such as `all_reduce.alpha`"
+_FIGURE = re.compile(r"ranks|[a-z_]+\.(alpha|beta)")  # what `ddpquiz bench` finds, by name
+_FIGURES = "`ranks`, or an operation with `.alpha` (µs) or `.beta` (µs per MB), such as `all_reduce.alpha`"
 _DEFINED = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # by the code that precedes every proof
 
 
-def read_variables(record: Fields) -> tuple[Variable, ...]:
+def _read_variables(record: Fields) -> tuple[Variable, ...]:
     """Read `vars`: a mapping of names to lists of numbers; and `measured`, of some of the names to figures."""
     node = record.find("vars")
     if node is None:
@@ -316,16 +474,16 @@ def _read_measured(record: Fields, given: Fields) -> dict[str, str]:
     if node is None:
         return {}
     figures = Fields(record.page, node, "`measured`")
-    found = {name: figures.text(name) for name in list(figures.keys())}
-    for name, figure in found.items():
+    figure_of = {name: figures.text(name) for name in list(figures.keys())}
+    for name, figure in figure_of.items():
         if name not in given:
             figures.complain(name, f"it is not one of `vars`: {', '.join(given.keys())}")
-        if figure and not FIGURE.fullmatch(figure):
-            figures.complain(name, f"expected {FIGURES}, got `{figure}`")
-    return found
+        if figure and not _FIGURE.fullmatch(figure):
+            figures.complain(name, f"expected {_FIGURES}, got `{figure}`")
+    return figure_of
 
 
-def check_numbers(record: Fields, question: Question) -> None:
+def _check_numbers(record: Fields, question: Question) -> None:
     """Complain about expressions and placeholders of a question whose value is missing or cannot be used."""
     known = sorted(variable.name for variable in question.variables)
     if not known:
@@ -446,163 +604,3 @@ def _attempt(
         return function(text, values)
     except ValueError as problem:
         return problem
-
-
-# Read a question from a content file: the keys of all kinds, and those of each kind.
-
-_TOLERANCE = re.compile(r"0?\.\d+|0")
-_CHOICES = range(4, 7)
-_SCRIPT = range(8, 26)  # lines of a script in which one is at fault
-
-
-def read_question(record: Fields, concept: str) -> Question:
-    """Read a question. Complaints go to the page of the record."""
-    kind = record.one_of("kind", Kind, Kind.CHOICE)
-    known = record.fits("kind", Kind)
-    question = Question(
-        concept=concept,
-        id=record.id(),
-        level=record.one_of("level", Level),
-        kind=kind,
-        ask=record.text("ask"),
-        code=record.code("code", optional=kind not in (Kind.OUTPUT, Kind.SPOT)),
-        hints=record.sentences("hints"),
-        steps=record.sentences("steps"),
-        check=record.text("check"),
-        proof=read_proof(record),
-        source=record.text("source", optional=True),
-        card=record.text("card", optional=True),
-        **(_OWN[kind](record, kind) if known else {}),
-    )
-    record.close(_KEYS_OF_KINDS, f"{a(kind)} question does not have it" if known else "")
-    if question.source:
-        record.page.mention("source", question.source, record.at("source"))
-    if question.proof is None and not question.source and not {"proof", "source"} & set(record.keys()):
-        record.page.complain(record.node, "a question needs a `proof`, or a `source` if no proof is possible here")
-    if not known:
-        return question
-    if kind is Kind.SPOT and not _names_lines(record, question):
-        return question
-    judge(record, question)
-    if kind is Kind.NUMBER:
-        check_numbers(record, question)
-    else:
-        check_snippet(record.page, record.at("code"), "code", question.code)
-    return question
-
-
-def _options(record: Fields, kind: Kind) -> dict[str, Any]:
-    options = record.records("options", "an option", _option)
-    right = sum(option.right for option in options)
-    if not options:
-        return {}
-    if kind is Kind.CHOICE:
-        if len(options) != 4:
-            record.complain("options", f"a `choice` question has four options, not {len(options)}")
-        if right != 1:
-            record.complain("options", f"exactly one option must be `right: true`, not {right}")
-    else:
-        if len(options) not in _CHOICES:
-            record.complain("options", f"a `choices` question has four to six options, not {len(options)}")
-        if right < 2 or right == len(options):
-            record.complain("options", f"two or more options, but not all, must be `right: true`, not {right}")
-    _refuse_duplicates(record, "options", [option.text for option in options])
-    return {"options": options}
-
-
-def _option(record: Fields) -> Option:
-    is_code = "code" in record
-    text = record.code("code") if is_code else record.text("text")
-    right = record.flag("right")
-    why = record.text("why", optional=right)
-    shows = read_shows(record.page, record.find("shows", optional=True), "shows")
-    record.close(("text",), "an option has either `text` or `code`")
-    return Option(text, right, why, is_code, shows)
-
-
-def _numbers(record: Fields, _kind: Kind) -> dict[str, Any]:
-    tolerance = record.text("tolerance", optional=True)
-    if tolerance and not _TOLERANCE.fullmatch(tolerance):
-        record.complain("tolerance", f"expected a fraction such as 0.01, got `{tolerance}`")
-        tolerance = ""
-    return {
-        "variables": read_variables(record),
-        "answer": record.text("answer"),
-        "unit": record.text("unit", optional=True),
-        "tolerance": float(tolerance or 0),
-        "traps": _traps(record),
-    }
-
-
-def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
-    lines = record.records("lines", "a line", _line)
-    if lines and len(lines) < 3:
-        record.complain("lines", f"an `order` question has three or more lines, not {len(lines)}")
-    _refuse_duplicates(record, "lines", [line.text for line in lines])
-    return {"lines": lines}
-
-
-def _line(record: Fields) -> Line:
-    return Line(record.code("text"), record.code("shows", optional=True) or None)
-
-
-def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
-    answer, traps = record.code("answer"), _traps(record)
-    for trap, entry in zip(traps, record.children("traps"), strict=False):
-        if trap.answer == answer:
-            record.page.complain(entry, "this trap equals the right answer")
-    return {"answer": answer, "rank": record.whole("rank", 0, 15, optional=True), "traps": traps}
-
-
-def _spot(record: Fields, _kind: Kind) -> dict[str, Any]:
-    return {"answer": record.text("answer"), "fix": record.code("fix"), "traps": _traps(record)}
-
-
-def _names_lines(record: Fields, question: Question) -> bool:
-    """Complain if the answer and the traps are not different lines of the script; return whether they are."""
-    lines = len(question.code.splitlines())
-    if lines not in _SCRIPT:
-        record.complain("code", f"the script of a `spot` question has 8 to 25 lines, not {lines}")
-    before = len(record.page.complaints)
-    seen: set[str] = set()
-    given = [(question.answer, record.at("answer")), *_trap_nodes(record, question)]
-    for text, node in given:
-        count = len(places_of(question, text))
-        if count != 1:
-            found = f"{count} lines of `code` are" if count else "no line of `code` is"
-            record.page.complain(node, f"`answer`: {found} `{text}`; name exactly one line")
-        elif text.strip() in seen:
-            record.page.complain(node, "`answer`: this line is named twice")
-        seen.add(text.strip())
-    if len(record.page.complaints) > before or not question.answer:
-        return False
-    if fixed_script(question).splitlines() == question.code.splitlines():
-        record.complain("fix", "it is the line as it is; write what should stand there, with its indentation")
-    check_snippet(record.page, record.at("fix"), "fix", fixed_script(question))
-    return True
-
-
-def _trap_nodes(record: Fields, question: Question) -> list[tuple[str, Node]]:
-    entries = record.children("traps")
-    return [(trap.answer, peek(entry, "answer")) for trap, entry in zip(question.traps, entries, strict=False)]
-
-
-def _traps(record: Fields) -> tuple[Trap, ...]:
-    return record.records("traps", "a trap", lambda entry: Trap(entry.code("answer"), entry.text("why")))
-
-
-def _refuse_duplicates(record: Fields, name: str, texts: list[str]) -> None:
-    for place, (text, node) in enumerate(zip(texts, record.children(name), strict=False)):
-        if text and text in texts[:place]:
-            record.page.complain(node, f"`{name}`: the same text appears twice")
-
-
-_OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {
-    Kind.CHOICE: _options,
-    Kind.CHOICES: _options,
-    Kind.NUMBER: _numbers,
-    Kind.ORDER: _lines,
-    Kind.OUTPUT: _output,
-    Kind.SPOT: _spot,
-}
-_KEYS_OF_KINDS = ("options", "vars", "measured", "answer", "unit", "tolerance", "traps", "lines", "rank", "fix")

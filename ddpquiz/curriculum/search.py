@@ -1,4 +1,4 @@
-"""Stems: one text for all forms of a word, and for its synonyms in this field."""
+"""Find concepts, demos, cards and questions by words, in any of their forms or by their synonyms in this field."""
 
 import contextlib
 import math
@@ -14,7 +14,103 @@ from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demo_file
 
-# Stems: one text for all forms of a word, and for its synonyms in this field.
+_WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
+_HEADING = 3.0  # how much more a word counts in a heading than below it
+_FIRST = 1.2  # how much more it counts there as the first word
+_PHRASE = 2.0  # how much more a text counts that has all the words one after the other
+_KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
+_RELEVANT = 0.27  # of the best hit's score; less is noise
+_SHORT = {
+    "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
+    "ep": "expert parallelism", "sp": "sequence parallelism", "ps": "parameter server",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something that a search found: its key, what it is, the concept that it belongs to, and its text."""
+
+    key: str
+    kind: Literal["concept", "demo", "card", "question"]
+    concept: Concept
+    heading: str
+    more: str
+
+    @property
+    def is_prose(self) -> bool:
+        """True if `more` is prose; otherwise it is lines, one of them the answer."""
+        return self.kind != "question"
+
+
+def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
+    """Return everything that contains some of the words, the best match first: rare words and headings count most."""
+    phrase = " ".join(words.lower().replace('"', " ").split())
+    terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
+    hits = list(_searchable(concepts, demos)) if terms else []
+    scores = [0.0] * len(hits)
+    texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
+    for term in terms:
+        closest = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
+        rare = math.log(1 + len(hits) / (1 + sum(map(bool, closest))))
+        scores = [score + rare * close for score, close in zip(scores, closest, strict=True)]
+    if len(terms) > 1:
+        together = [any(phrase in " ".join(part.split()) for part in text) for text in texts]
+        scores = [score * (_PHRASE if is_phrase else 1.0) for score, is_phrase in zip(scores, together, strict=True)]
+    scored = [(score * _KINDS[hit.kind], hit) for score, hit in zip(scores, hits, strict=True) if score]
+    least = _RELEVANT * max((score for score, _ in scored), default=0.0)
+    return tuple(hit for score, hit in sorted(scored, key=lambda pair: -pair[0]) if score >= least)
+
+
+class _Term:
+    """A word to look for."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._means = meaning(word)
+        self._whole = re.compile(rf"{_beginning(word)}(?!\w)")
+        self._beginnings = _beginnings_of(word)
+        self._forms = re.compile(rf"(?:{'|'.join(map(_beginning, self._beginnings))})\w*")
+        self._in_full = [_Term(long_word) for long_word in _SHORT.get(word, "").split()]
+
+    def closeness_in_heading(self, heading: str) -> float:
+        """Return how close the closest word of a heading is; its first word counts more."""
+        return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
+
+    def closeness(self, text: str) -> float:
+        """Return how close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
+        if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
+            return in_full
+        part = _PART if self._word in text else 0.0
+        if part and self._whole.search(text):
+            return _WHOLE
+        if any(each in text for each in self._beginnings):
+            return max([part, *(_FORM for found in self._forms.findall(text) if _meaning(found) == self._means)])
+        return part
+
+
+def _beginning(of_word: str) -> str:
+    """An expression for text at the beginning of a word. What stands before it is looked at last, which is fast."""
+    text = re.escape(of_word)
+    return rf"{text}(?<!\w{text})"
+
+
+def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
+    seen = set()
+    for concept in concepts:
+        more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
+        yield Hit(concept.id, "concept", concept, concept.title, more)
+        for name in dict.fromkeys(link.run for link in concept.demos):
+            if name not in seen:
+                seen.add(name)
+                with contextlib.suppress(UserError):  # a demo that cannot be read is not found
+                    demo = read_demo(demo_file(name, demos))
+                    yield Hit(name, "demo", concept, demo.summary, demo.about)
+        for card in concept.cards:
+            yield Hit(card.key, "card", concept, card.front, card.back)
+        for question in concept.questions:
+            answers = [option.text for option in question.options] + [line.text for line in question.lines]
+            yield Hit(question.key, "question", concept, question.ask, "\n".join((question.code, *answers)))
+
 
 _IRREGULAR = {
     "sent": "send", "kept": "keep", "held": "hold", "grew": "grow", "grown": "grow", "made": "make", "took": "take",
@@ -75,109 +171,11 @@ def meaning(word: str) -> str:
     return _SAME.get(bare, bare)
 
 
-def beginnings(word: str) -> tuple[str, ...]:
-    """Return the beginnings of all words that mean the same as this one."""
+def _beginnings_of(word: str) -> tuple[str, ...]:
+    """Return the _beginnings_of of all words that mean the same as this one."""
     means = meaning(word)
-    same = {stem(word), *(each for each in (*_SAME, *_IRREGULAR) if meaning(each) == means)}
-    return tuple(sorted({each.removesuffix("y") if len(each) > 3 else each for each in same}))
+    same = {stem(word), *(text for text in (*_SAME, *_IRREGULAR) if meaning(text) == means)}
+    return tuple(sorted({text.removesuffix("y") if len(text) > 3 else text for text in same}))
 
 
-# Find concepts, demos, cards and questions by words.
-
-_WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
-_HEADING = 3.0  # how much more a word counts in a heading than below it
-_FIRST = 1.2  # how much more it counts there as the first word
-_PHRASE = 2.0  # how much more a text counts that has all the words one after the other
-_KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
-_RELEVANT = 0.27  # of the best hit's score; less is noise
-_SHORT = {
-    "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
-    "ep": "expert parallelism", "sp": "sequence parallelism", "ps": "parameter server",
-}  # fmt: skip
 _meaning = lru_cache(meaning)
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """Something that a search found: its key, what it is, the concept that it belongs to, and its text."""
-
-    key: str
-    kind: Literal["concept", "demo", "card", "question"]
-    concept: Concept
-    heading: str
-    more: str
-
-    @property
-    def is_prose(self) -> bool:
-        """True if `more` is prose; otherwise it is lines, one of them the answer."""
-        return self.kind != "question"
-
-
-def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
-    """Return everything that contains some of the words, the best match first: rare words and headings count most."""
-    phrase = " ".join(words.lower().replace('"', " ").split())
-    terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
-    hits = list(_searchable(concepts, demos)) if terms else []
-    scores = [0.0] * len(hits)
-    texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
-    for term in terms:
-        found = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
-        rare = math.log(1 + len(hits) / (1 + sum(map(bool, found))))
-        scores = [score + rare * each for score, each in zip(scores, found, strict=True)]
-    if len(terms) > 1:
-        together = [any(phrase in " ".join(part.split()) for part in text) for text in texts]
-        scores = [score * (_PHRASE if is_phrase else 1.0) for score, is_phrase in zip(scores, together, strict=True)]
-    scored = [(score * _KINDS[hit.kind], hit) for score, hit in zip(scores, hits, strict=True) if score]
-    least = _RELEVANT * max((score for score, _ in scored), default=0.0)
-    return tuple(hit for score, hit in sorted(scored, key=lambda pair: -pair[0]) if score >= least)
-
-
-class _Term:
-    """A word to look for."""
-
-    def __init__(self, word: str) -> None:
-        self._word = word
-        self._means = meaning(word)
-        self._whole = re.compile(rf"{_beginning(word)}(?!\w)")
-        self._beginnings = beginnings(word)
-        self._forms = re.compile(rf"(?:{'|'.join(map(_beginning, self._beginnings))})\w*")
-        self._in_full = [_Term(each) for each in _SHORT.get(word, "").split()]
-
-    def closeness_in_heading(self, heading: str) -> float:
-        """Return how close the closest word of a heading is; its first word counts more."""
-        return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
-
-    def closeness(self, text: str) -> float:
-        """Return how close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
-        if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
-            return in_full
-        part = _PART if self._word in text else 0.0
-        if part and self._whole.search(text):
-            return _WHOLE
-        if any(each in text for each in self._beginnings):
-            return max([part, *(_FORM for found in self._forms.findall(text) if _meaning(found) == self._means)])
-        return part
-
-
-def _beginning(of_word: str) -> str:
-    """An expression for text at the beginning of a word. What stands before it is looked at last, which is fast."""
-    text = re.escape(of_word)
-    return rf"{text}(?<!\w{text})"
-
-
-def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
-    seen = set()
-    for concept in concepts:
-        more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
-        yield Hit(concept.id, "concept", concept, concept.title, more)
-        for name in dict.fromkeys(link.run for link in concept.demos):
-            if name not in seen:
-                seen.add(name)
-                with contextlib.suppress(UserError):  # a demo that cannot be read is not found
-                    demo = read_demo(demo_file(name, demos))
-                    yield Hit(name, "demo", concept, demo.summary, demo.about)
-        for card in concept.cards:
-            yield Hit(card.key, "card", concept, card.front, card.back)
-        for question in concept.questions:
-            answers = [option.text for option in question.options] + [line.text for line in question.lines]
-            yield Hit(question.key, "question", concept, question.ask, "\n".join((question.code, *answers)))

@@ -1,4 +1,10 @@
-"""Check across files: the concepts, tracks, sources and demos that a file refers to must exist and match."""
+"""Read all content, and collect every complaint about it.
+
+Each file is checked for itself, and then across files: the concepts, tracks, sources and demos that a file refers to
+must exist and match.
+"""
+
+from __future__ import annotations
 
 import gc
 import os
@@ -9,20 +15,152 @@ from pathlib import Path
 
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.concept_reader import Reading, read_concept
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.labs import lab_titles
 from ddpquiz.curriculum.pack_files import MANIFEST
 from ddpquiz.curriculum.plan_files import FILE, FOLDERS, check_file, check_files, check_runs, read_any
-from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import ID, Fields, Mention, YamlFile, did_you_mean, shown
-from ddpquiz.errors import Complaint, ContentError, UserError
+from ddpquiz.errors import Complaint, UserError
 from ddpquiz.paths import content_dir, demos_dir
 
-# Check across files: the concepts, tracks, sources and demos that a file refers to must exist and match.
+_SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
+_BESIDE = ("tracks.yaml", "sources.yaml")
+_NO_CONCEPTS = (*_BESIDE, MANIFEST, FILE, "lab.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A catalog, as far as it could be read, and every complaint."""
+
+    catalog: Catalog
+    complaints: tuple[Complaint, ...]
+
+
+def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
+    """Read a content folder, a pack, a track's folder, or one file, and collect every complaint.
+
+    A track's folder and a file are read with the content around them.
+
+    The demos are those in the folder `demos` beside the content; without that folder, the shipped ones. A thorough
+    survey also compiles the Python in the content, checks every draw, and reads the demos.
+    """
+    path = path or content_dir()
+    path = path / "content" if is_pack(path) else path
+    folder, only = _files_meant(path)
+    gc.disable()  # it would visit hundreds of thousands of nodes that all stay alive
+    try:
+        return _survey(folder, only, thorough=thorough)
+    finally:
+        gc.enable()
+
+
+def is_pack(folder: Path) -> bool:
+    """Return whether a folder is that of a pack."""
+    return os.path.isfile(folder / MANIFEST)  # noqa: PTH113  # False for a path too long
+
+
+def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
+    """Return a content folder, and the files in it that `path` means; None for all of them."""
+    if os.path.isdir(path):  # noqa: PTH112  # False where Path raises PermissionError
+        if _is_content(path) or not _is_content(path.absolute().parent):
+            return path, None
+        return path.absolute().parent, sorted(path.glob("*.yaml"))
+    if os.path.isfile(path) and (path.suffix != ".yaml" or path.name in _NO_CONCEPTS):  # noqa: PTH113
+        raise UserError(f"{path} is not the file of a concept; check the whole folder of its pack or content.")
+    around = path.absolute().parent.parent
+    return around if _is_content(around) else content_dir(), [path]
+
+
+def _is_content(folder: Path) -> bool:
+    return os.path.isfile(folder / _BESIDE[0])  # noqa: PTH113  # the same
+
+
+def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Survey:
+    if only and only[0].absolute().parent.name in FOLDERS:
+        sources = read_sources(YamlFile.open(folder / _BESIDE[1]))
+        complaints = [complaint for file in only for complaint in check_file(file, read_any(file), sources).complaints]
+        return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(complaints))))
+    files, strays = _files(folder) if only is None else (only, [])
+    beside = folder.absolute().parent / "demos"
+    demos = beside if beside.is_dir() else demos_dir()
+    tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
+    tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
+    readings = [read_concept(file, thorough=thorough) for file in files]
+    before = (
+        read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if is_pack(folder.absolute().parent) else ()
+    )  # may be needed
+    around = _Surroundings(
+        (*before, *tracks) if tracks_page.root else None, sources if sources_page.root else None, demos, thorough
+    )
+    _check_mentions(readings, around)
+    if tracks_page.root:
+        _check_tracks(readings, tracks_page, around, whole=only is None)
+    complaints = [complaint for reading in readings for complaint in reading.page.complaints]
+    if only is None:
+        pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
+        complaints += [complaint for page in pages for complaint in page.complaints]
+    wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
+    complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
+    if not readings:
+        complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
+    labs = lab_titles(beside.with_name("labs"))
+    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos, labs)
+    return Survey(catalog, tuple(sorted(set(complaints))))
+
+
+def read_tracks(page: YamlFile) -> tuple[Track, ...]:
+    """Read tracks.yaml. Each concept that it names becomes a mention."""
+    tracks: list[Track] = []
+    if page.root is None:
+        return ()
+    record = Fields(page, page.root, "the tracks")
+    for name in list(record.keys()):
+        node = record.at(name)
+        if not ID.fullmatch(name):
+            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
+        track = Fields(page, node, f"the track `{name}`")
+        tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
+        for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
+            page.mention("concept", concept, entry, name)
+        track.close()
+    return tuple(tracks)
+
+
+def read_sources(page: YamlFile) -> Mapping[str, Source]:
+    """Read sources.yaml."""
+    sources: dict[str, Source] = {}
+    if page.root is None:
+        return sources
+    record = Fields(page, page.root, "the sources")
+    for key in list(record.keys()):
+        node = record.at(key)
+        if not _SOURCE_KEY.fullmatch(key):
+            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
+        entry = Fields(page, node, f"the source `{key}`")
+        texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
+        sources[key] = Source(key, entry.text("title"), **texts)
+        entry.close()
+    return sources
+
+
+def _files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
+    files = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
+    files -= {path for path in files if path.parent.parent == folder and path.parent.name in FOLDERS}
+    good = {path for path in files if path.suffix == ".yaml" and path.parent.parent == folder}
+    return sorted(good), sorted(files - good - {folder / name for name in (*_BESIDE, FILE)})
+
+
+def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:
+    order = [concept for track in tracks for concept in track.concepts]
+    places = {concept: place for place, concept in enumerate(order)}
+    concepts = [reading.concept for reading in readings if reading.concept]
+    return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class _Surroundings:
     """Everything that content files may refer to. `tracks` and `sources` are None if they could not be read."""
 
     tracks: Sequence[Track] | None
@@ -46,7 +184,7 @@ class Surroundings:
         return self._read[name]
 
 
-def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
+def _check_mentions(readings: Sequence[Reading], around: _Surroundings) -> None:
     """Complain about every name in a concept file that does not exist."""
     track_of, demos = around.track_of(), demo_names(around.demos)
     places = {concept: place for place, concept in enumerate(track_of)}
@@ -67,7 +205,7 @@ def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
                     _check_against_demo(page, mention, around.demo(mention.of))
 
 
-def check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: Surroundings, *, whole: bool) -> None:
+def _check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: _Surroundings, *, whole: bool) -> None:
     """Complain about files that tracks.yaml does not name and, for a whole folder, about names without a file."""
     track_of = around.track_of()
     files: dict[str, Reading] = {}
@@ -136,161 +274,3 @@ def _complain_unknown(
     page: YamlFile, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, Source]
 ) -> None:
     page.complain(mention.node, f"there is no {what} `{mention.value}` in {where}{did_you_mean(mention.value, known)}")
-
-
-# Read all content and collect every complaint about it.
-
-_SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
-_BESIDE = ("tracks.yaml", "sources.yaml")
-_NO_CONCEPTS = (*_BESIDE, MANIFEST, FILE, "lab.yaml")
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """A catalog, as far as it could be read, and every complaint."""
-
-    catalog: Catalog
-    complaints: tuple[Complaint, ...]
-
-
-def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
-    """Read a content folder, a pack, a track's folder, or one file, and collect every complaint.
-
-    A track's folder and a file are read with the content around them.
-
-    The demos are those in the folder `demos` beside the content; without that folder, the shipped ones. A thorough
-    survey also compiles the Python in the content, checks every draw, and reads the demos.
-    """
-    path = path or content_dir()
-    path = path / "content" if is_pack(path) else path
-    folder, only = _files_meant(path)
-    gc.disable()  # it would visit hundreds of thousands of nodes that all stay alive
-    try:
-        return _survey(folder, only, thorough=thorough)
-    finally:
-        gc.enable()
-
-
-def is_pack(folder: Path) -> bool:
-    """Return whether a folder is that of a pack."""
-    return os.path.isfile(folder / MANIFEST)  # noqa: PTH113  # False for a path too long
-
-
-def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
-    """Return a content folder, and the files in it that `path` means; None for all of them."""
-    if os.path.isdir(path):  # noqa: PTH112  # False where Path raises PermissionError
-        if _is_content(path) or not _is_content(path.absolute().parent):
-            return path, None
-        return path.absolute().parent, sorted(path.glob("*.yaml"))
-    if os.path.isfile(path) and (path.suffix != ".yaml" or path.name in _NO_CONCEPTS):  # noqa: PTH113
-        raise UserError(f"{path} is not the file of a concept; check the whole folder of its pack or content.")
-    around = path.absolute().parent.parent
-    return around if _is_content(around) else content_dir(), [path]
-
-
-def _is_content(folder: Path) -> bool:
-    return os.path.isfile(folder / _BESIDE[0])  # noqa: PTH113  # the same
-
-
-def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Survey:
-    if only and only[0].absolute().parent.name in FOLDERS:
-        sources = read_sources(YamlFile.open(folder / _BESIDE[1]))
-        complaints = [each for file in only for each in check_file(file, read_any(file), sources).complaints]
-        return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(complaints))))
-    files, strays = _files(folder) if only is None else (only, [])
-    beside = folder.absolute().parent / "demos"
-    demos = beside if beside.is_dir() else demos_dir()
-    tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
-    tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
-    readings = [read_concept(file, thorough=thorough) for file in files]
-    before = (
-        read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if is_pack(folder.absolute().parent) else ()
-    )  # may be needed
-    around = Surroundings(
-        (*before, *tracks) if tracks_page.root else None, sources if sources_page.root else None, demos, thorough
-    )
-    check_mentions(readings, around)
-    if tracks_page.root:
-        check_tracks(readings, tracks_page, around, whole=only is None)
-    complaints = [complaint for reading in readings for complaint in reading.page.complaints]
-    if only is None:
-        pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
-        complaints += [complaint for page in pages for complaint in page.complaints]
-    wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
-    complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
-    if not readings:
-        complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
-    labs = lab_titles(beside.with_name("labs"))
-    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos, labs)
-    return Survey(catalog, tuple(sorted(set(complaints))))
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a pack says of itself."""
-
-    name: str
-    title: str
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read ddpquiz-pack.yaml. ContentError with every complaint."""
-    page = YamlFile.open(folder / MANIFEST)
-    manifest = Manifest("", "")
-    if page.root is not None:
-        record = Fields(page, page.root, "the pack")
-        manifest = Manifest(record.id("name"), record.text("title"))
-        record.close()
-    if page.complaints:
-        raise ContentError(tuple(page.complaints))
-    return manifest
-
-
-def read_tracks(page: YamlFile) -> tuple[Track, ...]:
-    """Read tracks.yaml. Each concept that it names becomes a mention."""
-    tracks: list[Track] = []
-    if page.root is None:
-        return ()
-    record = Fields(page, page.root, "the tracks")
-    for name in list(record.keys()):
-        node = record.at(name)
-        if not ID.fullmatch(name):
-            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
-        track = Fields(page, node, f"the track `{name}`")
-        tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
-        for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
-            page.mention("concept", concept, entry, name)
-        track.close()
-    return tuple(tracks)
-
-
-def read_sources(page: YamlFile) -> Mapping[str, Source]:
-    """Read sources.yaml."""
-    sources: dict[str, Source] = {}
-    if page.root is None:
-        return sources
-    record = Fields(page, page.root, "the sources")
-    for key in list(record.keys()):
-        node = record.at(key)
-        if not _SOURCE_KEY.fullmatch(key):
-            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
-        entry = Fields(page, node, f"the source `{key}`")
-        texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
-        sources[key] = Source(key, entry.text("title"), **texts)
-        entry.close()
-    return sources
-
-
-def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
-    found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
-    found -= {path for path in found if path.parent.parent == folder and path.parent.name in FOLDERS}
-    good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
-    return sorted(good), sorted(found - good - {folder / name for name in (*_BESIDE, FILE)})
-
-
-def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:
-    order = [concept for track in tracks for concept in track.concepts]
-    places = {concept: place for place, concept in enumerate(order)}
-    concepts = [reading.concept for reading in readings if reading.concept]
-    return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))

@@ -1,4 +1,7 @@
-"""One content file: its bytes, its YAML nodes, and the complaints about them."""
+"""One content file: its YAML nodes, typed access to them, and the complaints about them, each with line and column.
+
+A value that does not fit becomes a complaint, never an exception, so that all complaints come at once.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from ddpquiz.errors import Complaint
-
-# One content file: its bytes, its YAML nodes, and the complaints about them.
 
 LARGEST = 1_000_000  # bytes
 _DEEPEST = 30  # a concept needs eight
@@ -45,7 +46,7 @@ _ADVICE = {
     "but found another document": "a file holds one document; remove the line `---`",
 }
 
-PLAIN_TAGS: dict[type[yaml.Node], str] = {
+_PLAIN_TAGS: dict[type[yaml.Node], str] = {
     yaml.ScalarNode: "tag:yaml.org,2002:str",
     yaml.MappingNode: "tag:yaml.org,2002:map",
     yaml.SequenceNode: "tag:yaml.org,2002:seq",
@@ -56,7 +57,7 @@ class _Nodes(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """A loader without types: `no`, 1.0 and 2024-01-01 stay text."""
 
     def resolve(self, kind: type[yaml.Node], _value: str, _implicit: tuple[bool, bool]) -> str:
-        return PLAIN_TAGS[kind]
+        return _PLAIN_TAGS[kind]
 
     def descend_resolver(self, _parent: yaml.Node, _index: object) -> None: ...
 
@@ -205,12 +206,10 @@ def _why_not(problem: OSError | ValueError) -> str:
             return f"cannot be read: {problem}"
 
 
-# Typed access to one YAML mapping: each value is read by name, and a wrong value becomes a complaint.
-
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _Record = TypeVar("_Record")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
-_TAGS = set(PLAIN_TAGS.values())
+_TAGS = set(_PLAIN_TAGS.values())
 _MOST_ENTRIES = 200  # entries are compared pair by pair
 _MOST_UNKNOWN = 20  # each unknown key is compared with every known one
 _MOST_KNOWN = 1_000  # names to search for the most similar one
@@ -341,23 +340,23 @@ class Fields:
 
     def sentences(self, name: str) -> tuple[str, ...]:
         """Read a list of sentences; complain about one in [ ] that a comma has cut."""
-        found = self.texts(name)
+        sentences = self.texts(name)
         cut = "in [ ], a text with a comma must be quoted; this one begins with a small letter"
-        for before, text, node in zip(found, found[1:], self.children(name)[1:], strict=False):
+        for before, text, node in zip(sentences, sentences[1:], self.children(name)[1:], strict=False):
             if getattr(self.at(name), "flow_style", False) and text[:1].islower() and before[-1:].isalnum():
                 self.page.complain(node, f"`{name}`: {cut}")
-        return found
+        return sentences
 
     def records(
         self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
     ) -> tuple[_Record, ...]:
         """Read each mapping in a list with `read`, and close it; complaints call it `what`."""
-        found = []
+        results = []
         for node in self.entries(name, optional=optional):
             record = Fields(self.page, node, what)
-            found.append(read(record))
+            results.append(read(record))
             record.close()
-        return tuple(found)
+        return tuple(results)
 
     def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
         """Complain about unknown and missing keys, once.
@@ -434,8 +433,6 @@ def _refuse_tag(page: YamlFile, node: Node) -> None:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
         page.complain(node, f"the tag `{tag}` is not allowed; quote text that begins with !")
 
-
-# Python inside a content file: check that it compiles, and find the place of an error in the file.
 
 OPTION = "<option>"
 _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)

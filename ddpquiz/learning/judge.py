@@ -1,4 +1,7 @@
-"""Parse, compare and convert units as people write them."""
+"""Judge answers: whether they are right and, if not, why. One function for each kind of question.
+
+Numbers may have units as people write them, and are _convert.
+"""
 
 import math
 import re
@@ -7,99 +10,6 @@ from dataclasses import dataclass
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, numbered_line, places_of, script_lines
 from ddpquiz.curriculum.posed_question import Posed
-
-# Parse, compare and convert units as people write them.
-
-_PREFIXES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "m": -3, "u": -6, "n": -9}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
-_PREFIX_WORDS = {
-    "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P", "milli": "m", "micro": "u", "nano": "n",
-}  # fmt: skip
-_SYMBOLS = {
-    **dict.fromkeys(("B", "byte", "Byte"), "byte"),
-    **dict.fromkeys(("b", "bit"), "bit"),
-    **dict.fromkeys(("s", "sec", "second"), "second"),
-    **dict.fromkeys(("FLOP", "Flop", "flop"), "flop"),
-}
-_SMALL = ("m", "u", "n")  # prefixes that only seconds have; the others are for amounts
-_TIME_UNITS = {"min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400}
-_COUNTS = {
-    **dict.fromkeys(("k", "K", "thousand"), 1e3),
-    **dict.fromkeys(("M", "million", "mio", "mn"), 1e6),
-    **dict.fromkeys(("B", "G", "billion", "bn"), 1e9),
-    **dict.fromkeys(("T", "trillion"), 1e12),
-}
-_SAME = {"x": "times", "×": "times", "fold": "times", "percent": "%", "pct": "%"}  # noqa: RUF001
-_SI = ("byte", "bit", "second", "flop")
-_MEASURE = re.compile(
-    rf"(?P<prefix>{'|'.join([*_BINARY, *_PREFIX_WORDS, *filter(None, _PREFIXES)])})?"
-    rf"(?P<symbol>{'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})"
-    r"[sS]?(?P<rate>(?:/| per |p)s(?:ec(?:ond)?)?)?"
-)
-
-Reading = tuple[float, str]  # a unit as an amount of a plain one; the name is empty for a count such as `million`
-
-
-def converted(value: float, unit: str, wanted: str) -> float | None:
-    """Convert a value from one unit to another; return None if the units do not match."""
-    for have, what in _readings(unit):
-        for want, of_what in _readings(wanted):
-            if _together(what, of_what) and (wanted or not what):
-                return value * have / want
-    return value if unit.lower() == wanted.lower() and not _measured(unit) else None  # such as gb
-
-
-def is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
-    """Return whether a number without a unit is right in another form of it: bytes for MB, a share for a percentage."""
-    factors = {0.01} if _named(unit) == "%" else set[float]()
-    for amount, what in _readings(unit):
-        if amount != 1 or _is_si(what):
-            factors |= {amount, *(10.0**power for power in (-12, -9, -6, -3, 3, 6, 9, 12))} - {1.0}
-    return bool(right) and any(math.isclose(value, right * each, rel_tol=max(tolerance, 1e-5)) for each in factors)
-
-
-def _readings(unit: str) -> list[Reading]:
-    """Return the possible meanings of a unit; `B` may be bytes or billions."""
-    unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # Unicode has two signs for micro
-    first, _, rest = unit.partition(" ")
-    found: list[Reading] = [measured] if (measured := _measured(unit)) else []
-    if count := _COUNTS.get(first) or _COUNTS.get(first.lower().rstrip("s")):
-        found.append((count, _named(rest)))
-    return found or [(1.0, _named(unit))]
-
-
-def _measured(unit: str) -> Reading | None:
-    """Parse a unit of bytes, bits, seconds or operations, or one of these per second."""
-    if seconds := _TIME_UNITS.get(unit.lower().removesuffix("s")):
-        return float(seconds), "second"
-    found = _MEASURE.fullmatch(unit) or (_MEASURE.fullmatch(unit.lower()) if len(unit) > 4 else None)
-    if not found:
-        return None
-    what, prefix = _SYMBOLS[found["symbol"]], _PREFIX_WORDS.get(found["prefix"] or "", found["prefix"] or "")
-    if prefix and (prefix in _SMALL) != (what == "second"):
-        return None
-    rate = "/second" if found["rate"] else ""
-    return (2.0 ** _BINARY[prefix] if prefix in _BINARY else 10.0 ** _PREFIXES[prefix]), what + rate
-
-
-def _named(unit: str) -> str:
-    """Return the singular of a name, since `step` and `steps` are one unit."""
-    words = (_SAME.get(word, word) for word in unit.lower().replace("-", " ").replace("per cent", "%").split())
-    return " ".join(word.rstrip("es") or word for word in words)
-
-
-def _is_si(what: str) -> bool:
-    return what.removesuffix("/second") in _SI
-
-
-def _together(what: str, of_what: str) -> bool:
-    """Return whether two names mean the same; outside the SI, a name matches the beginning of another."""
-    if _is_si(what) or _is_si(of_what):
-        return what == of_what
-    return what.startswith(of_what) or of_what.startswith(what)
-
-
-# Judge answers: whether they are right and, if not, why. One function for each kind of question.
 
 _ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
@@ -225,17 +135,17 @@ class _Read:
 def _read(given: str) -> _Read | None:
     """Parse a number or an arithmetic expression, and a unit."""
     typed = given.strip().replace("\N{MINUS SIGN}", "-").replace("^", "**")
-    found = _NUMBER_AND_UNIT.fullmatch(_TIMES_SIGN.sub("*", _GROUPS.sub("", typed)))
-    if found is None or "," in found[2] or _DECIMAL_COMMA.search(typed):
+    match = _NUMBER_AND_UNIT.fullmatch(_TIMES_SIGN.sub("*", _GROUPS.sub("", typed)))
+    if match is None or "," in match[2] or _DECIMAL_COMMA.search(typed):
         return None
     try:
-        return _Read(formula.evaluate(found[1], {}), found[2].strip(), bool(_LITERAL.fullmatch(found[1].strip())))
+        return _Read(formula.evaluate(match[1], {}), match[2].strip(), bool(_LITERAL.fullmatch(match[1].strip())))
     except ValueError:
         return None
 
 
 def _in_unit(question: Question, read: _Read) -> float | None:
-    return converted(read.value, read.unit, question.unit) if read.unit else read.value
+    return _convert(read.value, read.unit, question.unit) if read.unit else read.value
 
 
 def _number(posed: Posed, given: str) -> Verdict:
@@ -253,7 +163,7 @@ def _number(posed: Posed, given: str) -> Verdict:
         return Verdict(right=True)
     traps = zip(question.traps, wrong, strict=True)
     whys = [trap.why for trap, number in traps if _close(value, number, question.tolerance)]
-    if not whys and not read.unit and is_slip(value, right, question.unit, question.tolerance):
+    if not whys and not read.unit and _is_slip(value, right, question.unit, question.tolerance):
         return Verdict(right=False, unclear=f"{given.strip()} {question.unit}? Answer {wanted}.")
     return Verdict(right=False, whys=tuple(whys[:1]))
 
@@ -307,8 +217,8 @@ def _squeezed(text: str) -> str:
 
 def _said(text: str) -> list[str | float]:
     """Return the numbers and words of a text, without brackets, commas and names of containers."""
-    found = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
-    return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
+    tokens = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
+    return [token[0].rpartition(".")[2].lower() if token["word"] else float(token[0]) for token in tokens]
 
 
 def _close(value: float, right: float, tolerance: float) -> bool:
@@ -319,8 +229,6 @@ def _close(value: float, right: float, tolerance: float) -> bool:
 def _nth(number: int) -> str:
     return {1: "First", 2: "Second", 3: "Third"}.get(number, f"{number}th")
 
-
-# What the learner has to do to answer a question, in a sentence.
 
 HOW = {
     Kind.CHOICE: "Choose one.",
@@ -338,3 +246,92 @@ def instruction(question: Question) -> str:
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them in one line, with a space between them."
     return HOW[question.kind]
+
+
+_PREFIXES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "m": -3, "u": -6, "n": -9}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+_PREFIX_WORDS = {
+    "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P", "milli": "m", "micro": "u", "nano": "n",
+}  # fmt: skip
+_SYMBOLS = {
+    **dict.fromkeys(("B", "byte", "Byte"), "byte"),
+    **dict.fromkeys(("b", "bit"), "bit"),
+    **dict.fromkeys(("s", "sec", "second"), "second"),
+    **dict.fromkeys(("FLOP", "Flop", "flop"), "flop"),
+}
+_SMALL = ("m", "u", "n")  # prefixes that only seconds have; the others are for amounts
+_TIME_UNITS = {"min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400}
+_COUNTS = {
+    **dict.fromkeys(("k", "K", "thousand"), 1e3),
+    **dict.fromkeys(("M", "million", "mio", "mn"), 1e6),
+    **dict.fromkeys(("B", "G", "billion", "bn"), 1e9),
+    **dict.fromkeys(("T", "trillion"), 1e12),
+}
+_SAME = {"x": "times", "×": "times", "fold": "times", "percent": "%", "pct": "%"}  # noqa: RUF001
+_SI = ("byte", "bit", "second", "flop")
+_MEASURE = re.compile(
+    rf"(?P<prefix>{'|'.join([*_BINARY, *_PREFIX_WORDS, *filter(None, _PREFIXES)])})?"
+    rf"(?P<symbol>{'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})"
+    r"[sS]?(?P<rate>(?:/| per |p)s(?:ec(?:ond)?)?)?"
+)
+
+_Reading = tuple[float, str]  # a unit as an amount of a plain one; the name is empty for a count such as `million`
+
+
+def _convert(value: float, unit: str, wanted: str) -> float | None:
+    """Convert a value from one unit to another; return None if the units do not match."""
+    for have, what in _readings(unit):
+        for want, of_what in _readings(wanted):
+            if _together(what, of_what) and (wanted or not what):
+                return value * have / want
+    return value if unit.lower() == wanted.lower() and not _measured(unit) else None  # such as gb
+
+
+def _is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
+    """Return whether a number without a unit is right in another form of it: bytes for MB, a share for a percentage."""
+    factors = {0.01} if _named(unit) == "%" else set[float]()
+    for amount, what in _readings(unit):
+        if amount != 1 or _is_si(what):
+            factors |= {amount, *(10.0**power for power in (-12, -9, -6, -3, 3, 6, 9, 12))} - {1.0}
+    return bool(right) and any(math.isclose(value, right * factor, rel_tol=max(tolerance, 1e-5)) for factor in factors)
+
+
+def _readings(unit: str) -> list[_Reading]:
+    """Return the possible meanings of a unit; `B` may be bytes or billions."""
+    unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # Unicode has two signs for micro
+    first, _, rest = unit.partition(" ")
+    readings: list[_Reading] = [measured] if (measured := _measured(unit)) else []
+    if count := _COUNTS.get(first) or _COUNTS.get(first.lower().rstrip("s")):
+        readings.append((count, _named(rest)))
+    return readings or [(1.0, _named(unit))]
+
+
+def _measured(unit: str) -> _Reading | None:
+    """Parse a unit of bytes, bits, seconds or operations, or one of these per second."""
+    if seconds := _TIME_UNITS.get(unit.lower().removesuffix("s")):
+        return float(seconds), "second"
+    match = _MEASURE.fullmatch(unit) or (_MEASURE.fullmatch(unit.lower()) if len(unit) > 4 else None)
+    if not match:
+        return None
+    what, prefix = _SYMBOLS[match["symbol"]], _PREFIX_WORDS.get(match["prefix"] or "", match["prefix"] or "")
+    if prefix and (prefix in _SMALL) != (what == "second"):
+        return None
+    rate = "/second" if match["rate"] else ""
+    return (2.0 ** _BINARY[prefix] if prefix in _BINARY else 10.0 ** _PREFIXES[prefix]), what + rate
+
+
+def _named(unit: str) -> str:
+    """Return the singular of a name, since `step` and `steps` are one unit."""
+    words = (_SAME.get(word, word) for word in unit.lower().replace("-", " ").replace("per cent", "%").split())
+    return " ".join(word.rstrip("es") or word for word in words)
+
+
+def _is_si(what: str) -> bool:
+    return what.removesuffix("/second") in _SI
+
+
+def _together(what: str, of_what: str) -> bool:
+    """Return whether two names mean the same; outside the SI, a name matches the beginning of another."""
+    if _is_si(what) or _is_si(of_what):
+        return what == of_what
+    return what.startswith(of_what) or of_what.startswith(what)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading, pack_files, pack_store
-from ddpquiz.curriculum.pack_labs import load_pack_lab
+from ddpquiz.curriculum.labs import load_pack_lab
 from ddpquiz.curriculum.packs import allowed_pack, fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError

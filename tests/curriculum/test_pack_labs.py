@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading, pack_store
-from ddpquiz.curriculum.pack_labs import load_pack_lab
+from ddpquiz.curriculum.labs import load_pack_lab
 from ddpquiz.curriculum.packs import packs
 from ddpquiz.errors import Complaint, UserError
 from ddpquiz.lab.check import check_file

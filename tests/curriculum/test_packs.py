@@ -327,7 +327,7 @@ def test_an_installed_pack_is_found_in_metadata_and_not_imported(mine, tmp_path,
 
 def test_a_pack_that_can_no_longer_be_read_is_left_out_and_named(mine):
     added = pack_store.add(mine).pack
-    (added.content / "tracks.yaml").write_text("basics: {title: T}\n")
+    (added.folder / "content/tracks.yaml").write_text("basics: {title: T}\n")
     assert {concept.id for concept in loading.load().concepts}.isdisjoint({"mine/first-concept"})
     assert "cannot be read, and is left out: " in run("list").stdout
 

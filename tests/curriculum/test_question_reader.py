@@ -4,7 +4,7 @@ import pytest
 from ring_file import RING, changed, complaints
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Shows
-from ddpquiz.curriculum.reader import read_concept
+from ddpquiz.curriculum.concept_reader import read_concept
 
 # What is wrong: the valid text, what stands there instead, and every complaint
 CASES = {

@@ -8,7 +8,7 @@ import pytest
 from ring_file import RING, VALID, changed, complaints
 
 from ddpquiz.curriculum.concept import CardLevel
-from ddpquiz.curriculum.reader import concept_of, read_concept
+from ddpquiz.curriculum.concept_reader import concept_of, read_concept
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
 

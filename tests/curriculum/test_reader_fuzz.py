@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ring_file import VALID
 
-from ddpquiz.curriculum.reader import concept_of
+from ddpquiz.curriculum.concept_reader import concept_of
 from ddpquiz.curriculum.yaml_file import YamlFile
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ring_file import RING, VALID, changed, complaints, read
 
-from ddpquiz.curriculum.reader import read_concept
+from ddpquiz.curriculum.concept_reader import read_concept
 from ddpquiz.curriculum.yaml_file import LARGEST
 
 # What is wrong: the valid text, what stands there instead, and every complaint

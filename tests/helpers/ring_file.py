@@ -4,7 +4,7 @@ from pathlib import Path
 
 from places import DATA
 
-from ddpquiz.curriculum.reader import concept_of
+from ddpquiz.curriculum.concept_reader import concept_of
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
 
