@@ -33,7 +33,7 @@ CHECKS: dict[str, list[str | Path]] = {
     "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
     "mypy": [PYTHON, "-m", "mypy"],
     "oxlint": [VENV / "bin" / "oxlint", "ddpquiz/web"],
-    "pytest": [PYTHON, "-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup"],
+    "pytest": [PYTHON, "-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup", "--inline-snapshot=disable"],
 }
 
 
