@@ -1,4 +1,7 @@
-"""Reads the files of a job that goes on again and again, and says whether it goes on."""
+"""A recorded job while it goes on: on a screen or as lines in a pipe, and at its end what went wrong.
+
+The files of its ranks are read again whenever they have grown.
+"""
 
 import os
 import socket
@@ -25,8 +28,6 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.frame import Moment, on_screen, running, top
 from ddpquiz.terminal.runs.run_screen import RunScreen
-
-# Reads the files of a job that goes on again and again, and says whether it goes on.
 
 FOLDER_PACE = 0.5  # seconds between two looks at the folder
 SHARE = 0.2  # of the time that reading may take
@@ -110,9 +111,6 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-# A verdict as a page: what is wrong, where each rank stands, and what to look at next.
-
-
 def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     """Draw a verdict, with what it rests on."""
     title = Text(verdict.title, style="good" if verdict.fault == "none" else "bad")
@@ -132,8 +130,6 @@ def _position_row(each: RankPosition) -> tuple[Text, Text, Text]:
     ranks, doing, place = position_cells(each)
     return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
 
-
-# A recorded job while it goes on: on a screen, or as lines in a pipe.
 
 MOST_LANES = 16  # ranks that have a lane each; more are put together
 PACE = 0.25  # seconds between two frames
