@@ -88,3 +88,8 @@ def test_the_documents_describe_every_event_with_all_its_fields():
         fields = {field.name for field in dataclasses.fields(kind)}
         fields = fields - {"operation"} | {*Operation._fields} if name == "issued" else fields
         assert sorted(fields) == sorted(re.findall(r"`(\w+)`", row.split("|")[2])), name
+
+
+def test_the_end_of_an_older_run_is_read_although_its_advice_had_another_name():
+    line = '{"event": "end", "time": 1.0, "ok": false, "proven": 0, "claims": 0, "rank": 1, "why": "It hangs.", "mend": "Look."}'
+    assert decode(line) == End(1.0, False, 0, 0, 1, "It hangs.", "Look.")
