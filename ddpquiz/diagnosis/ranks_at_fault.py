@@ -107,10 +107,10 @@ def _usual(sides: Mapping[Operation, list[int]], calls: _Calls, order: CallOrder
 
 def unusual_ranks(calls: _Calls, order: CallOrder) -> frozenset[int]:
     """The ranks whose call had never followed the one before it; nothing if that is so of all."""
-    found = frozenset(
+    unusual = frozenset(
         rank for rank, call in calls.items() if order.follows(*call) <= _made_now(calls, rank, order.follows)
     )
-    return found if len(found) < len(calls) else frozenset()
+    return unusual if len(unusual) < len(calls) else frozenset()
 
 
 def _made_now(calls: _Calls, rank: int, count: object) -> int:
@@ -155,8 +155,8 @@ def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> froz
     for each in calls:
         lines.setdefault(each.file, set()).add(each.line)
     members = next(iter(calls)).members
-    found = (special_ranks(file, tuple(sorted(those)), members, in_roots=in_roots) for file, those in lines.items())
-    return frozenset().union(*found)
+    special = (special_ranks(file, tuple(sorted(at)), members, in_roots=in_roots) for file, at in lines.items())
+    return frozenset().union(*special)
 
 
 def _fault(
@@ -233,14 +233,14 @@ def _branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
 
     The branch is "if" or "else"; after a test such as `rank != 1` or `not ...` it is "unless" or "not unless".
     """
-    found: list[tuple[int, str]] = []
+    branches: list[tuple[int, str]] = []
     for node in _statements(file):
         if isinstance(node, ast.If):
             names = ("unless", "not unless") if _leaves_out(node.test) else ("if", "else")
             for branch, body in zip(names, (node.body, node.orelse), strict=True):
                 if body and body[0].lineno <= line <= (body[-1].end_lineno or 0):
-                    found.append((node.lineno, branch))
-    return tuple(found)
+                    branches.append((node.lineno, branch))
+    return tuple(branches)
 
 
 def _statements(file: str) -> list[ast.stmt]:
@@ -281,15 +281,15 @@ def special_ranks(
     world = len(ranks) if ranks == tuple(range(len(ranks))) else None
     expressions = _RankExpressions(_values_by_name(tree), ranks, world)
     places = [_scope_of(tree, line) for line in lines]
-    found: set[int] = set()
+    special: set[int] = set()
     for line, (scope, around) in zip(lines, places, strict=True):
         for part in _parts(scope, around, line, in_roots=in_roots):
-            found.update(expressions.singled_out(part))
+            special.update(expressions.singled_out(part))
     for _, around in places:
-        for each in around:
-            if isinstance(each, ast.If) and any(each not in others for _, others in places):
-                found.update(expressions.singled_out(each.test))
-    return frozenset(found)
+        for statement in around:
+            if isinstance(statement, ast.If) and any(statement not in others for _, others in places):
+                special.update(expressions.singled_out(statement.test))
+    return frozenset(special)
 
 
 def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
@@ -371,7 +371,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 def _values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
     """The expressions of the variables that get a value once in a file."""
     times: Counter[str] = Counter()
-    found: dict[str, ast.expr] = {}
+    values: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             times[node.id] += 1
@@ -379,16 +379,16 @@ def _values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
             times[node.arg] += 2
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                found.update(_pairs(target, node.value))
-    return {name: value for name, value in found.items() if times[name] == 1}
+                values.update(_pairs(target, node.value))
+    return {name: value for name, value in values.items() if times[name] == 1}
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for each, its in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(each, its)
+        for part, part_value in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(part, part_value)
 
 
 @dataclass
@@ -406,8 +406,8 @@ class _RankExpressions:
     def singled_out(self, tree: ast.AST) -> frozenset[int]:
         """The ranks for which some expression in a tree is worth something else than for most."""
         expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-        found = frozenset(rank for node in expressions for rank in self._odd_ones(node))
-        return found if self.left > 0 else frozenset()
+        odd = frozenset(rank for node in expressions for rank in self._odd_ones(node))
+        return odd if self.left > 0 else frozenset()
 
     def _odd_ones(self, node: ast.expr) -> list[int]:
         values = {rank: _key(_Evaluation(self, rank).of(node)) for rank in self.ranks}
@@ -517,8 +517,8 @@ def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:
         same = len(left) == len(right) and _joined(parts, stop=False)
         return same if same is _UNKNOWN or isinstance(op, ast.Eq) else not same
     if isinstance(op, ast.In | ast.NotIn) and isinstance(right, tuple):
-        found = _joined([_compared(ast.Eq(), left, each) for each in right], stop=True)
-        return found if found is _UNKNOWN or isinstance(op, ast.In) else not found
+        is_in = _joined([_compared(ast.Eq(), left, element) for element in right], stop=True)
+        return is_in if is_in is _UNKNOWN or isinstance(op, ast.In) else not is_in
     return _UNKNOWN if left is _UNKNOWN or right is _UNKNOWN else _COMPARISONS[type(op)](left, right)
 
 
