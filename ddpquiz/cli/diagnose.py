@@ -1,4 +1,4 @@
-"""`ddpquiz diagnose`: say why a job hangs or failed, from what its ranks recorded."""
+"""`ddpquiz diagnose`, `watch`, `compare` and `where`: what happened in a job, or happens now."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from ddpquiz.terminal.runs.stacks_page import stacks_page
 from ddpquiz.terminal.runs.summary import comparison_page
 from ddpquiz.terminal.runs.summary import summary as summary_page
 
-# `ddpquiz diagnose`: say why a job hangs or failed, from what its ranks recorded.
-
 
 def diagnose(
     job: Annotated[
@@ -59,12 +57,12 @@ def diagnose(
         state.add(event)
     verdict = diagnose_record(record, state)
     if save:
-        save_verdict(record, state, verdict, save)
+        _save_verdict(record, state, verdict, save)
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))
     elif view and screen.is_interactive():
-        replay(judged(record, state, verdict), style.console())
+        replay(_judged(record, state, verdict), style.console())
     else:
         page = [diagnosis_page(verdict, record)]
         if summary:
@@ -72,23 +70,20 @@ def diagnose(
         layout.show_paged(style.console(), Group(*page))
 
 
-def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
-    """Return the events of a job, with an end that says what the verdict says."""
+def _judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
+    """The events of a job, with an end that says what the verdict says."""
     end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice)
     recorded = [event for event in record.events if not isinstance(event, End)]
     return [*recorded, replace(end, why="") if end.ok else end]
 
 
-def save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> None:
+def _save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> None:
     """Save a job with its verdict, and with where the time went."""
     report = [
         *diagnosis_sections(verdict, record),
         *summary_sections(summarize(state.timeline, state.time, state.script)),
     ]
-    saving.save(judged(record, state, verdict), state, path, report)
-
-
-# `ddpquiz watch`: show a job that is being recorded, live.
+    saving.save(_judged(record, state, verdict), state, path, report)
 
 
 def watch(
@@ -105,9 +100,6 @@ def watch(
     show(JobFollower(job), style.console())
 
 
-# `ddpquiz compare`: how two saved runs differ.
-
-
 def compare(
     a: Annotated[Path, typer.Argument(help="A run that `ddpquiz run --save FILE.json` saved.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="A later run, to compare with it.", show_default=False)],
@@ -122,9 +114,6 @@ def compare(
         typer.echo(escape_controls(json.dumps(found.as_json(), ensure_ascii=False)))
         return
     layout.show_paged(style.console(), comparison_page(found, (a.name, b.name)))
-
-
-# `ddpquiz where`: the stacks of a rank that runs now.
 
 
 def where(

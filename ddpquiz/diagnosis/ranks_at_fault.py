@@ -1,8 +1,11 @@
-"""What expressions of a script are worth on each rank, as far as the text of the script tells.
+"""Which ranks left the common order of calls where the calls of a group differ, and in which way.
 
-`rank == 1 and step == 3` is False on each rank but 1, where it depends on the step. Names count that get a value once
-in the file, such as `is_main = dist.get_rank() == 0` or `sizes = [4, 4, 5]`.
+What ranks did earlier in the run decides first, then the majority, then the script: which call stands in a branch of
+its own, as under `if rank == 0`, and for which ranks it is prepared in another way, as `torch.ones(5 if rank == 1 else
+4)`. For that, the text of the script is evaluated for each rank; nothing is run.
 """
+
+from __future__ import annotations
 
 import ast
 import operator
@@ -17,283 +20,7 @@ from ddpquiz.events.collective import CallOrder
 from ddpquiz.events.event import Operation
 from ddpquiz.events.formatting import read_source
 
-# What expressions of a script are worth on each rank, as far as the text of the script tells.
-
-UNKNOWN = object()
-DEEP = 20  # names that stand for each other, one after the other
-MOST = 10**6  # the largest number with which is computed
-_RANK = re.compile(r"(?:^|_)rank$", re.IGNORECASE)
-_WORLD = re.compile(r"(?:^|_)world(?:_?size)?$", re.IGNORECASE)
-_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}  # fmt: skip
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge, ast.In: lambda one, those: one in those, ast.NotIn: lambda one, those: one not in those,
-}  # fmt: skip
-
-
-def values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the expressions of the variables that get a value once in a file."""
-    times: Counter[str] = Counter()
-    found: dict[str, ast.expr] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            times[node.id] += 1
-        elif isinstance(node, ast.arg):
-            times[node.arg] += 2
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                found.update(_pairs(target, node.value))
-    return {name: value for name, value in found.items() if times[name] == 1}
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for each, its in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(each, its)
-
-
-@dataclass
-class RankExpressions:
-    """Evaluates expressions for each of some ranks; `world` is their number if they are all ranks of the job.
-
-    `left` are the parts of expressions that are still evaluated, since a file may hold anything.
-    """
-
-    names: Mapping[str, ast.expr]
-    ranks: Sequence[int]
-    world: int | None = None
-    left: int = 200_000
-
-    def singled_out(self, tree: ast.AST) -> frozenset[int]:
-        """Return the ranks for which some expression in a tree is worth something else than for most."""
-        expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-        found = frozenset(rank for node in expressions for rank in self._odd_ones(node))
-        return found if self.left > 0 else frozenset()
-
-    def _odd_ones(self, node: ast.expr) -> list[int]:
-        values = {rank: _key(_Evaluation(self, rank).of(node)) for rank in self.ranks}
-        usual, most = Counter(values.values()).most_common(1)[0]
-        if 2 * most <= len(values):
-            usual = self._usual_of_half(node) if len(values) == 2 else ""
-        return [rank for rank, value in values.items() if usual and value != usual]
-
-    def _usual_of_half(self, node: ast.expr, deep: int = DEEP) -> str:
-        """Return what a test is worth for ordinary ranks; nothing if it does not tell which are, like `rank > 0`."""
-        match node:
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                usual = "True" if _RANK.search(_last_name(inner)) else self._usual_of_half(inner, deep)
-                return {"True": "False", "False": "True"}.get(usual, "")
-            case ast.Compare(ops=[ast.Eq() | ast.In()]):
-                return "False"
-            case ast.Compare(ops=[ast.NotEq() | ast.NotIn()]):
-                return "True"
-            case ast.Name(id=name) if name in self.names and deep:
-                return self._usual_of_half(self.names[name], deep - 1)
-        return ""
-
-
-def _key(value: object) -> str:
-    return "unknown" if value is UNKNOWN else repr(value)
-
-
-@dataclass
-class _Evaluation:
-    """Evaluates expressions on one rank."""
-
-    of_all: RankExpressions
-    rank: int
-    _deep: int = field(default=0)
-
-    def of(self, node: ast.expr) -> Any:
-        """Return the value of an expression: a number, a text, a truth value or a tuple of them; or UNKNOWN."""
-        self.of_all.left -= 1
-        if self.of_all.left < 0:
-            return UNKNOWN
-        try:
-            return self._value(node)
-        except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError):
-            return UNKNOWN
-
-    def _value(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Constant(value=bool() | int() | str() | None as value):
-                return value
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
-                return tuple(self.of(part) for part in parts)
-            case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
-                return self._named(node)
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return UNKNOWN if (value := self.of(inner)) is UNKNOWN else not value
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -self._value(inner)
-            case ast.BinOp(op=op, left=left, right=right) if type(op) in _BINARY:
-                return self._computed(_BINARY[type(op)], self._value(left), self._value(right))
-            case ast.BoolOp(op=op, values=parts):
-                return _joined([self.of(part) for part in parts], stop=isinstance(op, ast.Or))
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-                return _compared(op, self.of(left), self.of(right))
-            case ast.IfExp(test=test, body=body, orelse=other):
-                return UNKNOWN if (value := self.of(test)) is UNKNOWN else self.of(body if value else other)
-        return UNKNOWN
-
-    def _computed(self, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        if not (isinstance(left, int) and isinstance(right, int)) or max(abs(left), abs(right)) > MOST:
-            return UNKNOWN
-        return compute(left, right)
-
-    def _named(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Call(func=ast.Name(id="int" | "str" | "bool" as kind), args=[inner], keywords=[]):
-                value = self.of(inner)
-                return UNKNOWN if value is UNKNOWN else {"int": int, "str": str, "bool": bool}[kind](value)
-            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
-                values = range(*(self.of(each) for each in args))
-                self.of_all.left -= len(values)
-                return tuple(values) if self.of_all.left > 0 else UNKNOWN
-            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value="RANK")):
-                return str(self.rank)
-            case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[ast.Constant(value="RANK"), *_]):
-                return str(self.rank)
-            case ast.Subscript(value=table, slice=index):
-                values, at = self.of(table), self.of(index)
-                return UNKNOWN if UNKNOWN in (values, at) else values[at]
-        name = _last_name(node)
-        if isinstance(node, ast.Name) and name in self.of_all.names and self._deep < DEEP:
-            self._deep += 1
-            try:
-                value = self.of(self.of_all.names[name])
-            finally:
-                self._deep -= 1
-            if value is not UNKNOWN:
-                return value
-        if _RANK.search(name):
-            return self.rank
-        return self.of_all.world if self.of_all.world and _WORLD.search(name) else UNKNOWN
-
-
-def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:
-    """Compare two values of which parts may be unknown: (2, unknown) and (1, 3) certainly differ."""
-    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, tuple) and isinstance(right, tuple):
-        parts = [_compared(ast.Eq(), one, other) for one, other in zip(left, right, strict=False)]
-        same = len(left) == len(right) and _joined(parts, stop=False)
-        return same if same is UNKNOWN or isinstance(op, ast.Eq) else not same
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(right, tuple):
-        found = _joined([_compared(ast.Eq(), left, each) for each in right], stop=True)
-        return found if found is UNKNOWN or isinstance(op, ast.In) else not found
-    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else _COMPARISONS[type(op)](left, right)
-
-
-def _joined(values: Sequence[Any], *, stop: bool) -> Any:
-    """Join truth values by `and`, or by `or` if `stop` is True."""
-    if any(value is not UNKNOWN and bool(value) is stop for value in values):
-        return stop
-    return UNKNOWN if any(value is UNKNOWN for value in values) else not stop
-
-
-def _last_name(node: ast.expr) -> str:
-    """Return the last name of an expression: `rank` of `self.rank`, and of `dist.get_rank()`."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-# Which ranks a script treats in a special way where it prepares a call, as `torch.ones(5 if rank == 1 else 4)`.
-
-_ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
-_Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@lru_cache(256)
-def special_ranks(
-    file: str, lines: tuple[int, ...], ranks: tuple[int, ...], *, in_roots: bool = False
-) -> frozenset[int]:
-    """Return which of some ranks the script singles out where they call: in the lines, or where variables get values.
-
-    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
-    around some of the lines do. With `in_roots`, only what names a root counts.
-    """
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
-    expressions = RankExpressions(values_by_name(tree), ranks, world)
-    places = [_scope_of(tree, line) for line in lines]
-    found: set[int] = set()
-    for line, (scope, around) in zip(lines, places, strict=True):
-        for part in _parts(scope, around, line, in_roots=in_roots):
-            found.update(expressions.singled_out(part))
-    for _, around in places:
-        for each in around:
-            if isinstance(each, ast.If) and any(each not in others for _, others in places):
-                found.update(expressions.singled_out(each.test))
-    return frozenset(found)
-
-
-def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
-    """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
-    if not around:
-        return
-    parts: list[ast.AST] = [*_roots(around[-1])] if in_roots else [around[-1]]
-    nodes = [node for part in parts for node in ast.walk(part)]
-    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    yield from parts
-    for path in _paths(scope.body):
-        if path[-1].lineno < line and used & _assigned(path[-1]):
-            yield path[-1]
-            yield from (each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around)
-
-
-def _roots(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Yield the arguments of calls that may name a root."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call):
-            yield from (each.value for each in node.keywords if each.arg in _ROOTS)
-            yield from node.args[1:2]
-
-
-def _scope_of(tree: ast.Module, line: int) -> tuple[_Scope, list[ast.stmt]]:
-    """Return the innermost function around a line, and the statements around it, the innermost last."""
-    scope: _Scope = tree
-    around: list[ast.stmt] = []
-    for path in _paths(tree.body, into_functions=True):
-        simple = path[-1]
-        if simple.lineno <= line <= (simple.end_lineno or 0):
-            around = path
-    for each in around:
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-            scope = each
-    return scope, around
-
-
-def _paths(body: list[ast.stmt], *, into_functions: bool = False) -> Iterator[list[ast.stmt]]:
-    """Yield each statement without a body, after the statements that it stands in."""
-    left = [[each] for each in body]
-    while left:
-        path = left.pop()
-        inner = [part for name in ("body", "orelse", "finalbody", "handlers") for part in getattr(path[-1], name, ())]
-        if isinstance(path[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not into_functions:
-            continue
-        if not inner:
-            yield path
-        left += [[*path, each] for each in inner]
-
-
-def _assigned(statement: ast.stmt) -> set[str]:
-    """Return the variables to which a statement gives a value."""
-    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        return set()
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-# Which ranks left the common order of calls where the calls of a group differ, and in which way.
-
-Fault = Literal["missing", "order", "signature"]
+_Fault = Literal["missing", "order", "signature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +33,7 @@ class Deviation:
     the script does.
     """
 
-    fault: Fault
+    fault: _Fault
     ranks: tuple[int, ...]
     call: Operation
     others: tuple[int, ...]
@@ -317,11 +44,11 @@ class Deviation:
     guessed: bool = False
 
 
-Calls = Mapping[int, tuple[Operation, Operation | None]]  # by rank: what it called, and what it had called before
+_Calls = Mapping[int, tuple[Operation, Operation | None]]  # by rank: what it called, and what it had called before
 
 
-def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
-    """Return which ranks deviate, where at least two of the calls differ.
+def find_deviation(calls: _Calls, order: CallOrder) -> Deviation:
+    """Which ranks deviate, where at least two of the calls differ.
 
     What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
     decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
@@ -365,8 +92,8 @@ def _same_request(one: Operation, other: Operation) -> bool:
     return one in (other, alike)
 
 
-def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder) -> list[Operation]:
-    """Return the sides whose call followed the one before it earlier in the run too; nothing if that is so of all."""
+def _usual(sides: Mapping[Operation, list[int]], calls: _Calls, order: CallOrder) -> list[Operation]:
+    """The sides whose call followed the one before it earlier in the run too; nothing if that is so of all."""
     for count in (order.follows, order.place_follows):
         usual = [
             operation
@@ -378,16 +105,16 @@ def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder)
     return []
 
 
-def unusual_ranks(calls: Calls, order: CallOrder) -> frozenset[int]:
-    """Return the ranks whose call had never followed the one before it; nothing if that is so of all."""
-    found = frozenset(
+def unusual_ranks(calls: _Calls, order: CallOrder) -> frozenset[int]:
+    """The ranks whose call had never followed the one before it; nothing if that is so of all."""
+    unusual = frozenset(
         rank for rank, call in calls.items() if order.follows(*call) <= _made_now(calls, rank, order.follows)
     )
-    return found if len(found) < len(calls) else frozenset()
+    return unusual if len(unusual) < len(calls) else frozenset()
 
 
-def _made_now(calls: Calls, rank: int, count: object) -> int:
-    """Return how many of the calls in question make the same step as the call of one rank."""
+def _made_now(calls: _Calls, rank: int, count: object) -> int:
+    """How many of the calls in question make the same step as the call of one rank."""
     operation, before = calls[rank]
     if getattr(count, "__name__", "") == "follows":
         return sum(each == (operation, before) for each in calls.values())
@@ -404,7 +131,7 @@ def _by_script(sides: list[Operation]) -> Operation | None:
     for other in rest:
         if first.file != other.file or first.line == other.line:
             continue
-        inside = [set(branches_of(each.file, each.line)) for each in (first, other)]
+        inside = [set(_branches_of(each.file, each.line)) for each in (first, other)]
         branches = [{branch for _, branch in mine - theirs} for mine, theirs in (inside, inside[::-1])]
         rare = [branch & {"if", "not unless"} for branch in branches]
         usual = [branch & {"unless"} for branch in branches]
@@ -416,26 +143,26 @@ def _by_script(sides: list[Operation]) -> Operation | None:
 
 
 def _by_special_ranks(sides: Mapping[Operation, list[int]]) -> Operation | None:
-    """Return the one side whose ranks the script does not single out where it prepares the calls."""
+    """The one side whose ranks the script does not single out where it prepares the calls."""
     special = singled_out(sides)
     ordinary = [each for each, ranks in sides.items() if special.isdisjoint(ranks)]
     return ordinary[0] if len(ordinary) == 1 else None
 
 
 def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> frozenset[int]:
-    """Return which members of a group the script singles out in the lines of some calls, or where they name roots."""
+    """Which members of a group the script singles out in the lines of some calls, or where they name roots."""
     lines: dict[str, set[int]] = {}
     for each in calls:
         lines.setdefault(each.file, set()).add(each.line)
     members = next(iter(calls)).members
-    found = (special_ranks(file, tuple(sorted(those)), members, in_roots=in_roots) for file, those in lines.items())
-    return frozenset().union(*found)
+    special = (special_ranks(file, tuple(sorted(at)), members, in_roots=in_roots) for file, at in lines.items())
+    return frozenset().union(*special)
 
 
 def _fault(
     odd: Operation, expected: Operation, before: Operation | None, order: CallOrder, ranks: tuple[int, ...]
-) -> tuple[Fault, bool]:
-    """Return what is wrong with a call of some ranks, and True if it is one too many."""
+) -> tuple[_Fault, bool]:
+    """What is wrong with a call of some ranks, and True if it is one too many."""
     later = order.successors(expected)
     if odd.place == expected.place:
         # A loop over tensors that leaves one out comes to the next tensor too early.
@@ -452,7 +179,7 @@ def _fault(
         return "missing", False
     if any(_same_request(odd, each) and each.place != odd.place for each in later):  # what comes next, in another line
         return "order", False
-    is_new = order.calls_in(expected.place) <= expected_calls(expected)
+    is_new = order.calls_in(expected.place) <= _expected_calls(expected)
     if odd.file == expected.file and odd.line > expected.line and is_new:
         return "missing", False
     return "missing", True
@@ -460,14 +187,14 @@ def _fault(
 
 def _stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
     """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
-    own = {*branches_of(odd.file, odd.line)} - {*branches_of(expected.file, expected.line)}
+    own = {*_branches_of(odd.file, odd.line)} - {*_branches_of(expected.file, expected.line)}
     return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
         [odd, expected]
     )
 
 
-def expected_calls(operation: Operation) -> int:
-    """Return how many calls of an operation are made when each member makes one."""
+def _expected_calls(operation: Operation) -> int:
+    """How many calls of an operation are made when each member makes one."""
     return len(operation.members)
 
 
@@ -475,7 +202,7 @@ def opposite_branches(one: Operation, other: Operation) -> bool:
     """Return True if two calls stand in opposite branches of the same `if`."""
     if one.file != other.file:
         return False
-    first, second = (dict(branches_of(each.file, each.line)) for each in (one, other))
+    first, second = (dict(_branches_of(each.file, each.line)) for each in (one, other))
     return any(first[at] != second[at] for at in first.keys() & second.keys())
 
 
@@ -489,7 +216,7 @@ def left_a_loop(inner: Operation, outer: Operation) -> bool:
 
 @lru_cache(256)
 def _loops_around(file: str, line: int) -> tuple[int, frozenset[int]]:
-    """Return the lines where the innermost function around a line and the loops in it begin; 0 for the module."""
+    """The lines where the innermost function around a line and the loops in it begin; 0 for the module."""
     function, loops = 0, set[int]()
     for node in sorted(_statements(file), key=lambda node: node.lineno):
         if node.lineno <= line <= (node.end_lineno or 0):
@@ -501,23 +228,23 @@ def _loops_around(file: str, line: int) -> tuple[int, frozenset[int]]:
 
 
 @lru_cache(256)
-def branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
-    """Return the `if` statements around a line of a file: the line of each, and the branch.
+def _branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
+    """The `if` statements around a line of a file: the line of each, and the branch.
 
     The branch is "if" or "else"; after a test such as `rank != 1` or `not ...` it is "unless" or "not unless".
     """
-    found: list[tuple[int, str]] = []
+    branches: list[tuple[int, str]] = []
     for node in _statements(file):
         if isinstance(node, ast.If):
             names = ("unless", "not unless") if _leaves_out(node.test) else ("if", "else")
             for branch, body in zip(names, (node.body, node.orelse), strict=True):
                 if body and body[0].lineno <= line <= (body[-1].end_lineno or 0):
-                    found.append((node.lineno, branch))
-    return tuple(found)
+                    branches.append((node.lineno, branch))
+    return tuple(branches)
 
 
 def _statements(file: str) -> list[ast.stmt]:
-    """Return all statements of a file; none if it cannot be read as Python."""
+    """All statements of a file; none if it cannot be read as Python."""
     try:
         tree = ast.parse(read_source(file) or "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -530,3 +257,280 @@ def _leaves_out(test: ast.expr) -> bool:
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not)
     return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)
+
+
+# Which ranks a script treats in a special way where it prepares a call.
+
+_ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
+_Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@lru_cache(256)
+def special_ranks(
+    file: str, lines: tuple[int, ...], ranks: tuple[int, ...], *, in_roots: bool = False
+) -> frozenset[int]:
+    """Which of some ranks the script singles out where they call: in the lines, or where variables get values.
+
+    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
+    around some of the lines do. With `in_roots`, only what names a root counts.
+    """
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
+    expressions = _RankExpressions(_values_by_name(tree), ranks, world)
+    places = [_scope_of(tree, line) for line in lines]
+    special: set[int] = set()
+    for line, (scope, around) in zip(lines, places, strict=True):
+        for part in _parts(scope, around, line, in_roots=in_roots):
+            special.update(expressions.singled_out(part))
+    for _, around in places:
+        for statement in around:
+            if isinstance(statement, ast.If) and any(statement not in others for _, others in places):
+                special.update(expressions.singled_out(statement.test))
+    return frozenset(special)
+
+
+def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
+    """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
+    if not around:
+        return
+    parts: list[ast.AST] = [*_roots(around[-1])] if in_roots else [around[-1]]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    yield from parts
+    for path in _paths(scope.body):
+        if path[-1].lineno < line and used & _assigned(path[-1]):
+            yield path[-1]
+            yield from (each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around)
+
+
+def _roots(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the arguments of calls that may name a root."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            yield from (each.value for each in node.keywords if each.arg in _ROOTS)
+            yield from node.args[1:2]
+
+
+def _scope_of(tree: ast.Module, line: int) -> tuple[_Scope, list[ast.stmt]]:
+    """The innermost function around a line, and the statements around it, the innermost last."""
+    scope: _Scope = tree
+    around: list[ast.stmt] = []
+    for path in _paths(tree.body, into_functions=True):
+        simple = path[-1]
+        if simple.lineno <= line <= (simple.end_lineno or 0):
+            around = path
+    for each in around:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            scope = each
+    return scope, around
+
+
+def _paths(body: list[ast.stmt], *, into_functions: bool = False) -> Iterator[list[ast.stmt]]:
+    """Yield each statement without a body, after the statements that it stands in."""
+    left = [[each] for each in body]
+    while left:
+        path = left.pop()
+        inner = [part for name in ("body", "orelse", "finalbody", "handlers") for part in getattr(path[-1], name, ())]
+        if isinstance(path[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not into_functions:
+            continue
+        if not inner:
+            yield path
+        left += [[*path, each] for each in inner]
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    """The variables to which a statement gives a value."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return set()
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+# What expressions of a script are worth on each rank, as far as the text of the script tells.
+
+# `rank == 1 and step == 3` is False on each rank but 1, where it depends on the step. Names count that get a value once
+# in the file, such as `is_main = dist.get_rank() == 0` or `sizes = [4, 4, 5]`.
+
+_UNKNOWN = object()
+_DEEP = 20  # names that stand for each other, one after the other
+_MOST = 10**6  # the largest number with which is computed
+_RANK = re.compile(r"(?:^|_)rank$", re.IGNORECASE)
+_WORLD = re.compile(r"(?:^|_)world(?:_?size)?$", re.IGNORECASE)
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.In: lambda one, those: one in those, ast.NotIn: lambda one, those: one not in those,
+}  # fmt: skip
+
+
+def _values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
+    """The expressions of the variables that get a value once in a file."""
+    times: Counter[str] = Counter()
+    values: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            times[node.id] += 1
+        elif isinstance(node, ast.arg):
+            times[node.arg] += 2
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                values.update(_pairs(target, node.value))
+    return {name: value for name, value in values.items() if times[name] == 1}
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for part, part_value in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(part, part_value)
+
+
+@dataclass
+class _RankExpressions:
+    """Evaluates expressions for each of some ranks; `world` is their number if they are all ranks of the job.
+
+    `left` are the parts of expressions that are still evaluated, since a file may hold anything.
+    """
+
+    names: Mapping[str, ast.expr]
+    ranks: Sequence[int]
+    world: int | None = None
+    left: int = 200_000
+
+    def singled_out(self, tree: ast.AST) -> frozenset[int]:
+        """The ranks for which some expression in a tree is worth something else than for most."""
+        expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+        odd = frozenset(rank for node in expressions for rank in self._odd_ones(node))
+        return odd if self.left > 0 else frozenset()
+
+    def _odd_ones(self, node: ast.expr) -> list[int]:
+        values = {rank: _key(_Evaluation(self, rank).of(node)) for rank in self.ranks}
+        usual, most = Counter(values.values()).most_common(1)[0]
+        if 2 * most <= len(values):
+            usual = self._usual_of_half(node) if len(values) == 2 else ""
+        return [rank for rank, value in values.items() if usual and value != usual]
+
+    def _usual_of_half(self, node: ast.expr, deep: int = _DEEP) -> str:
+        """What a test is worth for ordinary ranks; nothing if it does not tell which are, like `rank > 0`."""
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                usual = "True" if _RANK.search(_last_name(inner)) else self._usual_of_half(inner, deep)
+                return {"True": "False", "False": "True"}.get(usual, "")
+            case ast.Compare(ops=[ast.Eq() | ast.In()]):
+                return "False"
+            case ast.Compare(ops=[ast.NotEq() | ast.NotIn()]):
+                return "True"
+            case ast.Name(id=name) if name in self.names and deep:
+                return self._usual_of_half(self.names[name], deep - 1)
+        return ""
+
+
+def _key(value: object) -> str:
+    return "unknown" if value is _UNKNOWN else repr(value)
+
+
+@dataclass
+class _Evaluation:
+    """Evaluates expressions on one rank."""
+
+    of_all: _RankExpressions
+    rank: int
+    _deep: int = field(default=0)
+
+    def of(self, node: ast.expr) -> Any:
+        """The value of an expression: a number, a text, a truth value or a tuple of them; or _UNKNOWN."""
+        self.of_all.left -= 1
+        if self.of_all.left < 0:
+            return _UNKNOWN
+        try:
+            return self._value(node)
+        except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError):
+            return _UNKNOWN
+
+    def _value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=bool() | int() | str() | None as value):
+                return value
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+                return tuple(self.of(part) for part in parts)
+            case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
+                return self._named(node)
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return _UNKNOWN if (value := self.of(inner)) is _UNKNOWN else not value
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return -self._value(inner)
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in _BINARY:
+                return self._computed(_BINARY[type(op)], self._value(left), self._value(right))
+            case ast.BoolOp(op=op, values=parts):
+                return _joined([self.of(part) for part in parts], stop=isinstance(op, ast.Or))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                return _compared(op, self.of(left), self.of(right))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return _UNKNOWN if (value := self.of(test)) is _UNKNOWN else self.of(body if value else other)
+        return _UNKNOWN
+
+    def _computed(self, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        if not (isinstance(left, int) and isinstance(right, int)) or max(abs(left), abs(right)) > _MOST:
+            return _UNKNOWN
+        return compute(left, right)
+
+    def _named(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Call(func=ast.Name(id="int" | "str" | "bool" as kind), args=[inner], keywords=[]):
+                value = self.of(inner)
+                return _UNKNOWN if value is _UNKNOWN else {"int": int, "str": str, "bool": bool}[kind](value)
+            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
+                values = range(*(self.of(each) for each in args))
+                self.of_all.left -= len(values)
+                return tuple(values) if self.of_all.left > 0 else _UNKNOWN
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value="RANK")):
+                return str(self.rank)
+            case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[ast.Constant(value="RANK"), *_]):
+                return str(self.rank)
+            case ast.Subscript(value=table, slice=index):
+                values, at = self.of(table), self.of(index)
+                return _UNKNOWN if _UNKNOWN in (values, at) else values[at]
+        name = _last_name(node)
+        if isinstance(node, ast.Name) and name in self.of_all.names and self._deep < _DEEP:
+            self._deep += 1
+            try:
+                value = self.of(self.of_all.names[name])
+            finally:
+                self._deep -= 1
+            if value is not _UNKNOWN:
+                return value
+        if _RANK.search(name):
+            return self.rank
+        return self.of_all.world if self.of_all.world and _WORLD.search(name) else _UNKNOWN
+
+
+def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:
+    """Compare two values of which parts may be unknown: (2, unknown) and (1, 3) certainly differ."""
+    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, tuple) and isinstance(right, tuple):
+        parts = [_compared(ast.Eq(), one, other) for one, other in zip(left, right, strict=False)]
+        same = len(left) == len(right) and _joined(parts, stop=False)
+        return same if same is _UNKNOWN or isinstance(op, ast.Eq) else not same
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(right, tuple):
+        is_in = _joined([_compared(ast.Eq(), left, element) for element in right], stop=True)
+        return is_in if is_in is _UNKNOWN or isinstance(op, ast.In) else not is_in
+    return _UNKNOWN if left is _UNKNOWN or right is _UNKNOWN else _COMPARISONS[type(op)](left, right)
+
+
+def _joined(values: Sequence[Any], *, stop: bool) -> Any:
+    """Join truth values by `and`, or by `or` if `stop` is True."""
+    if any(value is not _UNKNOWN and bool(value) is stop for value in values):
+        return stop
+    return _UNKNOWN if any(value is _UNKNOWN for value in values) else not stop
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last name of an expression: `rank` of `self.rank`, and of `dist.get_rank()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

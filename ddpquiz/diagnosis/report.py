@@ -1,4 +1,7 @@
-"""The account of a run and the verdict on a job as titled tables and lists of sentences."""
+"""The account of a run and the diagnosis of a job as titled tables and lists of sentences.
+
+Terminal and page draw the same sections and cells, each in its own way.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -29,7 +32,7 @@ class Section:
 
 
 def summary_sections(account: RunSummary) -> list[Section]:
-    """Return time by rank, the costliest lines, bytes by group, what does not fit, and advice: what is not empty."""
+    """Time by rank, the costliest lines, bytes by group, what does not fit, and advice: what is not empty."""
     times = tuple((f"rank {each.rank}", *time_cells(each)) for each in account.ranks)
     lines = tuple((*line_names(each), *line_cells(each)) for each in account.lines)
     more = (f"and {account.other_lines} more",) if account.other_lines else ()
@@ -47,7 +50,7 @@ def summary_sections(account: RunSummary) -> list[Section]:
 
 
 def group_cells(account: RunSummary) -> tuple[tuple[str, str], ...]:
-    """Return the ranks of each group that sent bytes, and how many; groups of the same ranks are told apart."""
+    """The ranks of each group that sent bytes, and how many; groups of the same ranks are told apart."""
     groups = [each for each in account.groups if each.bytes]
     alike = Counter(each.members for each in groups)
     names = (
@@ -58,14 +61,14 @@ def group_cells(account: RunSummary) -> tuple[tuple[str, str], ...]:
 
 
 def time_cells(time: RankTime) -> tuple[str, ...]:
-    """Return the cells below TIME_HEADS: seconds, and their share of the rank's time."""
+    """The cells below TIME_HEADS: seconds, and their share of the rank's time."""
     seconds = (time.compute, time.communication, time.waiting)
     shares = (f"{format_seconds(part)} {part / time.lifetime:4.0%}" if part else "-" for part in seconds)
     return (*shares, format_seconds(time.overlapped) if time.overlapped else "-")
 
 
 def memory_cells(account: RunSummary) -> tuple[tuple[str, ...], ...]:
-    """Return rows of ranks whose peaks read the same, with the cells below MEMORY_HEADS."""
+    """Rows of ranks whose peaks read the same, with the cells below MEMORY_HEADS."""
     rows: dict[tuple[str, str], list[int]] = {}
     for each in account.memory:
         peaks = format_bytes(each.process), format_bytes(each.gpu) if each.gpu else "-"
@@ -74,20 +77,20 @@ def memory_cells(account: RunSummary) -> tuple[tuple[str, ...], ...]:
 
 
 def line_names(cost: LineCost) -> tuple[str, str]:
-    """Return the place of a line, and its operation."""
+    """The place of a line, and its operation."""
     place = format_place(cost.file, cost.line) if cost.line else "-"
     return place, f"{cost.op}, DDP" if cost.is_ddp else cost.op
 
 
 def line_cells(cost: LineCost) -> tuple[str, ...]:
-    """Return the cells below LINE_HEADS."""
+    """The cells below LINE_HEADS."""
     calls = f"{cost.calls // cost.ranks:,} x {cost.ranks}"
     lasted = format_seconds(cost.seconds) if cost.seconds else "-"  # no rank waited for it
     return calls, format_bytes(cost.bytes), lasted, format_seconds(cost.waiting) if cost.waiting else "-"
 
 
 def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
-    """Return the verdict, where the ranks stand, what to look at next, and what is not certain."""
+    """The verdict, where the ranks stand, what to look at next, and what is not certain."""
     stand = tuple(map(position_cells, verdict.positions))
     said = tuple(text for text in (verdict.sentence, verdict.together) if text)
     every = (
@@ -101,17 +104,17 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
 
 
 def position_cells(each: RankPosition) -> tuple[str, str, str]:
-    """Return ranks, what they do, and where."""
+    """Ranks, what they do, and where."""
     return format_ranks(each.ranks), each.doing, format_place(each.file, each.line) if each.line else ""
 
 
 def limits_of(verdict: Diagnosis, record: JobRecord) -> tuple[str, ...]:
-    """Return in sentences what could not be found out."""
+    """In sentences what could not be found out."""
     clocks = f"Clocks of different machines agree to within {format_seconds(record.clock_error)}."
     return (*verdict.limits, *record.notes, *((clocks,) if record.clock_error else ()))
 
 
 def source_of(record: JobRecord) -> str:
-    """Return in a sentence what was read."""
+    """In a sentence what was read."""
     missing = f"; nothing of {format_ranks(record.missing)}" if record.missing else ""
     return f"From {record.source}: {len(record.present):,} of {record.ranks:,} ranks{missing}."

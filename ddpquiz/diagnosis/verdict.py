@@ -178,11 +178,11 @@ def alike_ranks(state: RunState, present: Collection[int], gone: Collection[int]
     groups: dict[tuple[str, str, int], list[int]] = {}
     for rank in state.all_ranks:
         groups.setdefault(_standing(state, rank, present, gone), []).append(rank)
-    found = []
+    alike = []
     for (doing, file, line), ranks in groups.items():
         calls = [state.last_call[rank].number if rank in state.last_call else 0 for rank in ranks]
-        found.append(AlikeRanks(tuple(ranks), doing, file, line, (min(calls), max(calls))))
-    return sorted(found, key=lambda each: (-len(each.ranks), each.ranks))
+        alike.append(AlikeRanks(tuple(ranks), doing, file, line, (min(calls), max(calls))))
+    return sorted(alike, key=lambda group: (-len(group.ranks), group.ranks))
 
 
 def _standing(state: RunState, rank: int, present: Collection[int], gone: Collection[int]) -> tuple[str, str, int]:

@@ -138,10 +138,11 @@ class Mismatches:
         """Return True if two ranks call the same two operations, one rank in this and one in the other order."""
         pairs = {(call.operation, second.calls[rank].operation) for rank, call in first.calls.items()}
         return any(
-            self._are_same(one, its_second) and self._are_same(its_first, two) and not self._are_same(one, its_first)
-            for one, two in pairs
-            for its_first, its_second in pairs
-        )
+            self._are_same(early, other_late) and self._are_same(other_early, late)
+            and not self._are_same(early, other_early)
+            for early, late in pairs
+            for other_early, other_late in pairs
+        )  # fmt: skip
 
     def _are_same(self, one: Operation, other: Operation) -> bool:
         """Return True if two calls ask for the same in the same line, or in lines that read the same."""

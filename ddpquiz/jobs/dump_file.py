@@ -1,9 +1,11 @@
-"""One Flight Recorder dump, from a pickle or from JSON, as plain values: dicts with text keys, lists, texts, numbers.
+"""What one rank's Flight Recorder dump says, every field checked: its operations, its groups, and what it dropped.
 
-A dump is foreign data. A pickle can run code, ask for more memory than there is, hash a tuple that takes ages or
-exhausts the C stack, and hold a list thousands of times. So the opcodes are looked at before they are followed, and the
-values are counted before they are read.
+A dump is foreign data, a pickle or JSON. A pickle can run code, ask for more memory than there is, hash a tuple that
+takes ages or exhausts the C stack, and hold a list thousands of times. So the opcodes are looked at before they are
+followed, and the values are counted before they are read.
 """
+
+from __future__ import annotations
 
 import io
 import json
@@ -21,303 +23,7 @@ from typing import Any, NoReturn, Self
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import MAX_RANKS
 
-# One Flight Recorder dump, from a pickle or from JSON, as plain values: dicts with text keys, lists, texts, numbers.
-
-MAX_BYTES = 256 << 20
-MAX_VALUES = 8_000_000  # about 50,000 entries; they need less than 1 GB
-MOST_PER_BYTE = 8  # values for a byte of a pickle, each counted wherever it stands; dumps of real jobs have up to 1
-
-HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
-_PLAIN = (
-    "PROTO FRAME STOP NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 SHORT_BINUNICODE BINUNICODE "
-    "BINUNICODE8 BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET MARK EMPTY_LIST EMPTY_DICT APPEND APPENDS SETITEM "
-    "SETITEMS TUPLE2"
-)  # the opcodes that build plain values; torch writes a tuple for the name and the description of a group
-_SIZES = {  # of the argument of each, as pickletools has them: below zero, the argument begins with its length
-    ord(opcode.code): opcode.arg.n if opcode.arg else 0
-    for opcode in pickletools.opcodes
-    if opcode.name in _PLAIN.split()
-}
-_LENGTHS = {
-    pickletools.TAKEN_FROM_ARGUMENT1: 1, pickletools.TAKEN_FROM_ARGUMENT4U: 4, pickletools.TAKEN_FROM_ARGUMENT8U: 8,
-}  # fmt: skip
-_TEXTS = {pickle.SHORT_BINUNICODE[0], pickle.BINUNICODE[0], pickle.BINUNICODE8[0]}
-_BINGET, _LONG_BINGET = pickle.BINGET[0], pickle.LONG_BINGET[0]
-_PUTS = {pickle.BINPUT[0], pickle.LONG_BINPUT[0], pickle.MEMOIZE[0]}
-_STOP, _MEMOIZE, _TUPLE2, _FRAME = pickle.STOP[0], pickle.MEMOIZE[0], pickle.TUPLE2[0], pickle.FRAME[0]
-_DAMAGED = "it is an incomplete or damaged pickle"
-
-
-def load(path: Path) -> dict[str, Any]:
-    """Return the contents of a dump; UserError says why a file is not one. A pickle may hold pairs of texts."""
-    data = bytearray()
-    try:
-        with path.open("rb") as file:
-            while len(data) <= MAX_BYTES and (piece := file.read(1 << 20)):
-                data += piece
-    except FileNotFoundError:
-        raise UserError(f"There is no dump {path}.") from None
-    except (OSError, ValueError) as wrong:  # the latter for a path that holds a NUL
-        raise UserError(f"{path} cannot be read ({getattr(wrong, 'strerror', None) or wrong}).") from None
-    if len(data) > MAX_BYTES:
-        raise UserError(f"{path} is larger than 256 MB. Record fewer operations with TORCH_FR_BUFFER_SIZE.")
-    if not data:
-        raise UserError(f"{path} is empty: the rank ended before its dump was written. Leave the file out.")
-    try:
-        values = _read_pickle(data) if data.startswith(pickle.PROTO) else _read_json(data)
-    except ValueError as wrong:
-        raise UserError(f"{path} cannot be read as a Flight Recorder dump: {wrong}. {HOW}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is not a Flight Recorder dump. {HOW}")
-    return values
-
-
-def _read_json(data: bytearray) -> Any:
-    if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise ValueError(f"it holds more than {MAX_VALUES:,} values")
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as wrong:
-        raise ValueError(f"it is neither a pickle nor valid JSON (line {wrong.lineno}, column {wrong.colno})") from None
-    except (ValueError, RecursionError):  # bytes that are not text, a number of thousands of digits, deep nesting
-        raise ValueError("it is neither a pickle nor valid JSON") from None
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Builds plain values only; `_check_opcodes` has refused all that could ask it for others."""
-
-    def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-    def persistent_load(self, pid: Any, /) -> NoReturn:
-        raise pickle.UnpicklingError(str(pid))
-
-
-def _read_pickle(data: bytearray) -> Any:
-    """Return the value of a pickle; ValueError says what is wrong with it."""
-    try:
-        _check_opcodes(data)
-        values = _PlainUnpickler(io.BytesIO(data)).load()
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        IndexError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        UnicodeDecodeError,
-    ):
-        raise ValueError(_DAMAGED) from None
-    if _count(values) > MOST_PER_BYTE * len(data):
-        raise ValueError("it holds the same values again and again")
-    return values
-
-
-def _check_opcodes(data: bytearray) -> None:  # noqa: C901  # a branch for each kind of opcode
-    """Raise ValueError if a pickle does anything but build plain values in little memory; IndexError at its end.
-
-    A tuple can be the key of a dictionary: with nothing but texts in it, its hash needs neither time nor stack.
-    """
-    at = memoized = 0
-    texts_on_top = 0  # how many of the newest values on the stack are known to be texts
-    memoized_texts: set[int] = set()
-    for _ in range(MAX_VALUES):
-        opcode = data[at]
-        if opcode == _BINGET:  # half of all opcodes
-            texts_on_top = texts_on_top + 1 if data[at + 1] in memoized_texts else 0
-            at += 2
-            continue
-        size = _SIZES.get(opcode)
-        if size is None:
-            raise ValueError(f"its byte {at:,} asks for an object that is not a plain value")
-        at += 1
-        if opcode == _LONG_BINGET:
-            texts_on_top = texts_on_top + 1 if int.from_bytes(data[at : at + size], "little") in memoized_texts else 0
-        elif opcode in _PUTS:
-            place = memoized if opcode == _MEMOIZE else int.from_bytes(data[at : at + size], "little")
-            if place > memoized:
-                raise IndexError  # no pickler leaves a gap, which would take memory
-            memoized = max(memoized, place + 1)
-            (memoized_texts.add if texts_on_top else memoized_texts.discard)(place)
-        elif opcode in _TEXTS:
-            texts_on_top += 1
-        elif opcode == _STOP:
-            return
-        elif opcode == _TUPLE2 and texts_on_top < 2:
-            raise ValueError("it holds a tuple that is not a pair of texts")
-        elif opcode != _FRAME:
-            texts_on_top = 0
-        if size < 0:
-            length = _LENGTHS[size]
-            size = length + int.from_bytes(data[at : at + length], "little")
-        at += size
-    raise ValueError(f"it holds more than {MAX_VALUES:,} values")
-
-
-def _count(values: Any) -> int:
-    """Return how many values these are, where a list or dictionary counts wherever it stands.
-
-    ValueError if one of them contains itself, or has a key that is not a text.
-    """
-    counts: dict[int, int] = {}  # by identity
-    begun: set[int] = set()
-    stack = [values]
-    while stack:
-        value = stack[-1]
-        if id(value) in counts:
-            stack.pop()
-            continue
-        if type(value) is dict and not {*map(type, value)} <= {str}:
-            raise ValueError("it holds a key that is not a text")
-        inner = value.values() if type(value) is dict else value if type(value) is list else ()
-        parts = [part for part in inner if type(part) in (list, dict)]
-        if missing := [part for part in parts if id(part) not in counts]:
-            if id(value) in begun:
-                raise ValueError("it holds a list that contains itself")
-            begun.add(id(value))
-            stack += missing
-        else:
-            counts[id(value)] = min(MAX_BYTES * MOST_PER_BYTE, len(inner) + sum(counts[id(part)] for part in parts))
-            stack.pop()
-    return counts[id(values)]
-
-
-# The fields of a Flight Recorder dump by their types.
-
-MAX_NUMBER = 2**63 - 1
-MAX_DIMENSIONS = 64
-MAX_NAME = 200  # characters; a text that many entries share may be large
-
-
-@dataclass(slots=True)
-class DumpFields:
-    """A dictionary of a dump, or one in it. Each method returns a field; ValueError says what it should be."""
-
-    items: dict[str, Any]
-
-    @classmethod
-    def of(cls, value: Any, what: str) -> Self:
-        if type(value) is not dict:
-            raise ValueError(f"{what} must be a dictionary")
-        return cls(value)
-
-    def number(self, name: str, none: int | None = None) -> int:
-        """Return a whole number, or `none` if the field is None."""
-        value = self.items.get(name)
-        if value is None and none is not None:
-            return none
-        if type(value) is not int or not 0 <= value <= MAX_NUMBER:
-            raise ValueError(f"`{name}` must be a whole number from 0 to 2**63 - 1")
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self.items.get(name)
-        if type(value) is not bool:
-            raise ValueError(f"`{name}` must be true or false")
-        return value
-
-    def text(self, name: str) -> str:
-        value = self.items.get(name)
-        if type(value) is not str:
-            raise ValueError(f"`{name}` must be a text")
-        return value
-
-    def sequence(self, name: str) -> list[Any]:
-        value = self.items.get(name)
-        if type(value) is not list:
-            raise ValueError(f"`{name}` must be a list")
-        return value
-
-    def names(self, name: str) -> list[str]:
-        value = self.sequence(name)
-        if not {*map(type, value)} <= {str} or max(map(len, value), default=0) > MAX_NAME:
-            raise ValueError(f"`{name}` must be a list of texts of at most {MAX_NAME} characters")
-        return value
-
-    def shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
-        value = self.sequence(name)
-        for shape in value:
-            if type(shape) is not list or len(shape) > MAX_DIMENSIONS or not {*map(type, shape)} <= {int}:
-                raise ValueError(f"`{name}` must be a list of lists of whole numbers")
-            if shape and (min(shape) < 0 or max(shape) > MAX_NUMBER):
-                raise ValueError(f"`{name}` must have lengths from 0 to 2**63 - 1")
-        return tuple(map(tuple, value))
-
-    def tables(self, name: str) -> dict[str, "DumpFields"]:
-        """Return a dictionary of dictionaries; an empty one if there is no such field."""
-        values = DumpFields.of(self.items.get(name, {}), f"`{name}`").items
-        return {key: DumpFields.of(value, f"each value of `{name}`") for key, value in values.items()}
-
-
-# Which line of a stack trace is the user's: the stack of a dump begins in torch and ends in what started Python.
-
-MAX_LINE = 10**7
-_TORCH_OR_PYTHON = re.compile(  # torch installed or in its repository, the standard library, and C++
-    r"/(?:site|dist)-packages/(?:torch|torchgen|functorch)/|/torch/(?:distributed|nn|autograd|utils|optim|_\w+)/"
-    r"|/torch/multiprocessing/|/lib/python3\.\d+/(?!(?:site|dist)-packages/)|^<|^\?\?|\.(?:cpp|cc|c|h|hpp)$|^$"
-)
-_INSTALLED = re.compile("/(?:site|dist)-packages/")
-
-
-class Owner(IntEnum):
-    """Whose code a file is, in the order in which a line of it explains an operation to the user."""
-
-    USER = 0
-    LIBRARY = 1
-    TORCH_OR_PYTHON = 2
-
-
-def owner_of(file: str) -> Owner:
-    """Return whose code a file is."""
-    file = file.replace("\\", "/")
-    if _TORCH_OR_PYTHON.search(file):
-        return Owner.TORCH_OR_PYTHON
-    return Owner.LIBRARY if _INSTALLED.search(file) else Owner.USER
-
-
-@dataclass
-class CallSites:
-    """Finds the user's lines in stack traces; equal texts share memory."""
-
-    _owners: dict[str, tuple[str, Owner]] = field(default_factory=dict)
-
-    def innermost(self, frames: list[Any]) -> tuple[str, int]:
-        """Return the file and line of the user's innermost frame, or else of a library's; or ("", 0)."""
-        found, best = ("", 0), Owner.TORCH_OR_PYTHON
-        for file, line in _places(frames):
-            known, owner = self._owner(file)
-            if owner < best:
-                found, best = (known, line), owner
-            if owner is Owner.USER:
-                break
-        return found
-
-    def outermost(self, frames: list[Any]) -> str:
-        """Return the file of the user's outermost frame, or an empty text."""
-        for file, _ in _places(frames[::-1]):
-            known, owner = self._owner(file)
-            if owner is Owner.USER:
-                return known
-        return ""
-
-    def _owner(self, file: str) -> tuple[str, Owner]:
-        if file not in self._owners:
-            self._owners[file] = file, owner_of(file)
-        return self._owners[file]
-
-
-def _places(frames: list[Any]) -> Iterator[tuple[str, int]]:
-    for frame in frames:
-        match frame:
-            case {"filename": str(file), "line": int(line)} if 0 <= line <= MAX_LINE and len(file) <= 4096:
-                yield file, line
-            case _:
-                raise ValueError("a frame of `frames` must have a `filename` and a `line`")
-
-
-# What one rank's Flight Recorder dump says, every field checked: its operations, its groups, and what it dropped.
-
+_HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
 NAMES = {  # of operators where the backends have others than scripts
     "_all_gather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor",
     "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
@@ -328,7 +34,7 @@ NAMES = {  # of operators where the backends have others than scripts
 }  # fmt: skip
 WITHOUT_TIMES = ("gloo",)  # backends that do not record when an operation completed, only that it is over
 COALESCED = "coalesced"  # an entry that closes a group of operations which a backend starts together
-DTYPES = {  # C++ names with the names that scripts use, and the bytes of an element
+_DTYPES = {  # C++ names with the names that scripts use, and the bytes of an element
     "Byte": ("uint8", 1), "Char": ("int8", 1), "Short": ("int16", 2), "Int": ("int32", 4), "Long": ("int64", 8),
     "Half": ("float16", 2), "BFloat16": ("bfloat16", 2), "Float": ("float32", 4), "Double": ("float64", 8),
     "ComplexHalf": ("complex32", 4), "ComplexFloat": ("complex64", 8), "ComplexDouble": ("complex128", 16),
@@ -337,7 +43,7 @@ DTYPES = {  # C++ names with the names that scripts use, and the bytes of an ele
 _PROFILING_NAME = re.compile(r"(\w{1,40}):(\w{1,100})(?: (\d{1,9})(->|<-)(\d{1,9}))?(?: .*)?")
 _RANK = re.compile(r"([0-9]{1,9})(?:\.(?:json|pickle|pkl))?$")
 _RANKS = re.compile(r"\[[0-9, ]*\]")
-MAX_TIMEOUT = 10**10  # milliseconds; more cannot be told from no time-out
+_MAX_TIMEOUT = 10**10  # milliseconds; more cannot be told from no time-out
 
 
 @dataclass(slots=True, eq=False)
@@ -421,12 +127,12 @@ def rank_of(path: Path) -> int:
     return rank
 
 
-@dataclass
 class DumpReader:
     """Reads dumps; equal calls of all dumps share one object."""
 
-    _calls: dict[tuple[Any, ...], DumpedCall] = field(default_factory=dict)
-    _sites: CallSites = field(default_factory=CallSites)
+    def __init__(self) -> None:
+        self._calls: dict[tuple[Any, ...], DumpedCall] = {}
+        self._sites = CallSites()
 
     def read(self, path: Path) -> Dump:
         """Return what a dump says; UserError if its fields cannot be those of a dump."""
@@ -434,7 +140,7 @@ class DumpReader:
         try:
             return self._dump(path, rank, values)
         except ValueError as wrong:
-            raise UserError(f"{path} is not a dump that ddpquiz can read: {wrong}. {HOW}") from None
+            raise UserError(f"{path} is not a dump that ddpquiz can read: {wrong}. {_HOW}") from None
 
     def _dump(self, path: Path, rank: int, values: DumpFields) -> Dump:
         version = values.text("version")
@@ -473,7 +179,7 @@ class DumpReader:
             created=created,
             completed=max(completed, created) if completed else None,
             retired=fields.flag("retired"),
-            timeout=min(fields.number("timeout_ms"), MAX_TIMEOUT),
+            timeout=min(fields.number("timeout_ms"), _MAX_TIMEOUT),
             status=str(fields.number("pg_id")),
             logical=fields.number("op_id"),
         )
@@ -495,7 +201,7 @@ def _new_call(name: str, shapes: tuple[tuple[int, ...], ...], dtype: str, file: 
         raise ValueError("a `profiling_name` is not like `nccl:all_reduce`")
     backend, op, first, arrow, second = found.groups()
     op = NAMES.get(op, op)
-    dtype, size = DTYPES.get(dtype, (dtype.lower(), 1))
+    dtype, size = _DTYPES.get(dtype, (dtype.lower(), 1))
     peer = int(second) if arrow == ("->" if op == "send" else "<-") and first else None
     if op == "barrier":
         shapes, dtype = (), ""
@@ -547,3 +253,297 @@ def _statuses(values: DumpFields) -> Iterator[tuple[str, int]]:
         if type(last) is not int:
             raise ValueError("`last_completed_collective` must be a whole number")
         yield key, last
+
+
+# Which line of a stack is the user's: the stack of a dump begins in torch and ends in what started Python.
+
+_MAX_LINE = 10**7
+_TORCH_OR_PYTHON = re.compile(  # torch installed or in its repository, the standard library, and C++
+    r"/(?:site|dist)-packages/(?:torch|torchgen|functorch)/|/torch/(?:distributed|nn|autograd|utils|optim|_\w+)/"
+    r"|/torch/multiprocessing/|/lib/python3\.\d+/(?!(?:site|dist)-packages/)|^<|^\?\?|\.(?:cpp|cc|c|h|hpp)$|^$"
+)
+_INSTALLED = re.compile("/(?:site|dist)-packages/")
+
+
+class Owner(IntEnum):
+    """Whose code a file is, in the order in which a line of it explains an operation to the user."""
+
+    USER = 0
+    LIBRARY = 1
+    TORCH_OR_PYTHON = 2
+
+
+def owner_of(file: str) -> Owner:
+    """Return whose code a file is."""
+    file = file.replace("\\", "/")
+    if _TORCH_OR_PYTHON.search(file):
+        return Owner.TORCH_OR_PYTHON
+    return Owner.LIBRARY if _INSTALLED.search(file) else Owner.USER
+
+
+@dataclass
+class CallSites:
+    """Finds the user's lines in stack traces; equal texts share memory."""
+
+    _owners: dict[str, tuple[str, Owner]] = field(default_factory=dict)
+
+    def innermost(self, frames: list[Any]) -> tuple[str, int]:
+        """Return the file and line of the user's innermost frame, or else of a library's; or ("", 0)."""
+        found, best = ("", 0), Owner.TORCH_OR_PYTHON
+        for file, line in _places(frames):
+            known, owner = self._owner(file)
+            if owner < best:
+                found, best = (known, line), owner
+            if owner is Owner.USER:
+                break
+        return found
+
+    def outermost(self, frames: list[Any]) -> str:
+        """Return the file of the user's outermost frame, or an empty text."""
+        for file, _ in _places(frames[::-1]):
+            known, owner = self._owner(file)
+            if owner is Owner.USER:
+                return known
+        return ""
+
+    def _owner(self, file: str) -> tuple[str, Owner]:
+        if file not in self._owners:
+            self._owners[file] = file, owner_of(file)
+        return self._owners[file]
+
+
+def _places(frames: list[Any]) -> Iterator[tuple[str, int]]:
+    for frame in frames:
+        match frame:
+            case {"filename": str(file), "line": int(line)} if 0 <= line <= _MAX_LINE and len(file) <= 4096:
+                yield file, line
+            case _:
+                raise ValueError("a frame of `frames` must have a `filename` and a `line`")
+
+
+# The fields of a dump by their types.
+
+_MAX_NUMBER = 2**63 - 1
+_MAX_DIMENSIONS = 64
+_MAX_NAME = 200  # characters; a text that many entries share may be large
+
+
+@dataclass(slots=True)
+class DumpFields:
+    """A dictionary of a dump, or one in it. Each method returns a field; ValueError says what it should be."""
+
+    items: dict[str, Any]
+
+    @classmethod
+    def of(cls, value: Any, what: str) -> Self:
+        if type(value) is not dict:
+            raise ValueError(f"{what} must be a dictionary")
+        return cls(value)
+
+    def number(self, name: str, none: int | None = None) -> int:
+        """Return a whole number, or `none` if the field is None."""
+        value = self.items.get(name)
+        if value is None and none is not None:
+            return none
+        if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+            raise ValueError(f"`{name}` must be a whole number from 0 to 2**63 - 1")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.items.get(name)
+        if type(value) is not bool:
+            raise ValueError(f"`{name}` must be true or false")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.items.get(name)
+        if type(value) is not str:
+            raise ValueError(f"`{name}` must be a text")
+        return value
+
+    def sequence(self, name: str) -> list[Any]:
+        value = self.items.get(name)
+        if type(value) is not list:
+            raise ValueError(f"`{name}` must be a list")
+        return value
+
+    def names(self, name: str) -> list[str]:
+        value = self.sequence(name)
+        if not {*map(type, value)} <= {str} or max(map(len, value), default=0) > _MAX_NAME:
+            raise ValueError(f"`{name}` must be a list of texts of at most {_MAX_NAME} characters")
+        return value
+
+    def shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
+        value = self.sequence(name)
+        for shape in value:
+            if type(shape) is not list or len(shape) > _MAX_DIMENSIONS or not {*map(type, shape)} <= {int}:
+                raise ValueError(f"`{name}` must be a list of lists of whole numbers")
+            if shape and (min(shape) < 0 or max(shape) > _MAX_NUMBER):
+                raise ValueError(f"`{name}` must have lengths from 0 to 2**63 - 1")
+        return tuple(map(tuple, value))
+
+    def tables(self, name: str) -> dict[str, DumpFields]:
+        """Return a dictionary of dictionaries; an empty one if there is no such field."""
+        values = DumpFields.of(self.items.get(name, {}), f"`{name}`").items
+        return {key: DumpFields.of(value, f"each value of `{name}`") for key, value in values.items()}
+
+
+# A dump as plain values: dictionaries with texts as keys, lists, texts, numbers.
+
+_MAX_BYTES = 256 << 20
+_MAX_VALUES = 8_000_000  # about 50,000 entries; they need less than 1 GB
+_MOST_PER_BYTE = 8  # values for a byte of a pickle, each counted wherever it stands; dumps of real jobs have up to 1
+
+_PLAIN = (
+    "PROTO FRAME STOP NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 SHORT_BINUNICODE BINUNICODE "
+    "BINUNICODE8 BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET MARK EMPTY_LIST EMPTY_DICT APPEND APPENDS SETITEM "
+    "SETITEMS TUPLE2"
+)  # the opcodes that build plain values; torch writes a tuple for the name and the description of a group
+_SIZES = {  # of the argument of each, as pickletools has them: below zero, the argument begins with its length
+    ord(opcode.code): opcode.arg.n if opcode.arg else 0
+    for opcode in pickletools.opcodes
+    if opcode.name in _PLAIN.split()
+}
+_LENGTHS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: 1, pickletools.TAKEN_FROM_ARGUMENT4U: 4, pickletools.TAKEN_FROM_ARGUMENT8U: 8,
+}  # fmt: skip
+_TEXTS = {pickle.SHORT_BINUNICODE[0], pickle.BINUNICODE[0], pickle.BINUNICODE8[0]}
+_BINGET, _LONG_BINGET = pickle.BINGET[0], pickle.LONG_BINGET[0]
+_PUTS = {pickle.BINPUT[0], pickle.LONG_BINPUT[0], pickle.MEMOIZE[0]}
+_STOP, _MEMOIZE, _TUPLE2, _FRAME = pickle.STOP[0], pickle.MEMOIZE[0], pickle.TUPLE2[0], pickle.FRAME[0]
+_DAMAGED = "it is an incomplete or damaged pickle"
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return the contents of a dump; UserError says why a file is not one. A pickle may hold pairs of texts."""
+    data = bytearray()
+    try:
+        with path.open("rb") as file:
+            while len(data) <= _MAX_BYTES and (piece := file.read(1 << 20)):
+                data += piece
+    except FileNotFoundError:
+        raise UserError(f"There is no dump {path}.") from None
+    except (OSError, ValueError) as wrong:  # the latter for a path that holds a NUL
+        raise UserError(f"{path} cannot be read ({getattr(wrong, 'strerror', None) or wrong}).") from None
+    if len(data) > _MAX_BYTES:
+        raise UserError(f"{path} is larger than 256 MB. Record fewer operations with TORCH_FR_BUFFER_SIZE.")
+    if not data:
+        raise UserError(f"{path} is empty: the rank ended before its dump was written. Leave the file out.")
+    try:
+        values = _read_pickle(data) if data.startswith(pickle.PROTO) else _read_json(data)
+    except ValueError as wrong:
+        raise UserError(f"{path} cannot be read as a Flight Recorder dump: {wrong}. {_HOW}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is not a Flight Recorder dump. {_HOW}")
+    return values
+
+
+def _read_json(data: bytearray) -> Any:
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        raise ValueError(f"it holds more than {_MAX_VALUES:,} values")
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError as wrong:
+        raise ValueError(f"it is neither a pickle nor valid JSON (line {wrong.lineno}, column {wrong.colno})") from None
+    except (ValueError, RecursionError):  # bytes that are not text, a number of thousands of digits, deep nesting
+        raise ValueError("it is neither a pickle nor valid JSON") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds plain values only; `_check_opcodes` has refused all that could ask it for others."""
+
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+    def persistent_load(self, pid: Any, /) -> NoReturn:
+        raise pickle.UnpicklingError(str(pid))
+
+
+def _read_pickle(data: bytearray) -> Any:
+    """Return the value of a pickle; ValueError says what is wrong with it."""
+    try:
+        _check_opcodes(data)
+        values = _PlainUnpickler(io.BytesIO(data)).load()
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        UnicodeDecodeError,
+    ):
+        raise ValueError(_DAMAGED) from None
+    if _count(values) > _MOST_PER_BYTE * len(data):
+        raise ValueError("it holds the same values again and again")
+    return values
+
+
+def _check_opcodes(data: bytearray) -> None:  # noqa: C901  # a branch for each kind of opcode
+    """Raise ValueError if a pickle does anything but build plain values in little memory; IndexError at its end.
+
+    A tuple can be the key of a dictionary: with nothing but texts in it, its hash needs neither time nor stack.
+    """
+    at = memoized = 0
+    texts_on_top = 0  # how many of the newest values on the stack are known to be texts
+    memoized_texts: set[int] = set()
+    for _ in range(_MAX_VALUES):
+        opcode = data[at]
+        if opcode == _BINGET:  # half of all opcodes
+            texts_on_top = texts_on_top + 1 if data[at + 1] in memoized_texts else 0
+            at += 2
+            continue
+        size = _SIZES.get(opcode)
+        if size is None:
+            raise ValueError(f"its byte {at:,} asks for an object that is not a plain value")
+        at += 1
+        if opcode == _LONG_BINGET:
+            texts_on_top = texts_on_top + 1 if int.from_bytes(data[at : at + size], "little") in memoized_texts else 0
+        elif opcode in _PUTS:
+            place = memoized if opcode == _MEMOIZE else int.from_bytes(data[at : at + size], "little")
+            if place > memoized:
+                raise IndexError  # no pickler leaves a gap, which would take memory
+            memoized = max(memoized, place + 1)
+            (memoized_texts.add if texts_on_top else memoized_texts.discard)(place)
+        elif opcode in _TEXTS:
+            texts_on_top += 1
+        elif opcode == _STOP:
+            return
+        elif opcode == _TUPLE2 and texts_on_top < 2:
+            raise ValueError("it holds a tuple that is not a pair of texts")
+        elif opcode != _FRAME:
+            texts_on_top = 0
+        if size < 0:
+            length = _LENGTHS[size]
+            size = length + int.from_bytes(data[at : at + length], "little")
+        at += size
+    raise ValueError(f"it holds more than {_MAX_VALUES:,} values")
+
+
+def _count(values: Any) -> int:
+    """Return how many values these are, where a list or dictionary counts wherever it stands.
+
+    ValueError if one of them contains itself, or has a key that is not a text.
+    """
+    counts: dict[int, int] = {}  # by identity
+    begun: set[int] = set()
+    stack = [values]
+    while stack:
+        value = stack[-1]
+        if id(value) in counts:
+            stack.pop()
+            continue
+        if type(value) is dict and not {*map(type, value)} <= {str}:
+            raise ValueError("it holds a key that is not a text")
+        inner = value.values() if type(value) is dict else value if type(value) is list else ()
+        parts = [part for part in inner if type(part) in (list, dict)]
+        if missing := [part for part in parts if id(part) not in counts]:
+            if id(value) in begun:
+                raise ValueError("it holds a list that contains itself")
+            begun.add(id(value))
+            stack += missing
+        else:
+            counts[id(value)] = min(_MAX_BYTES * _MOST_PER_BYTE, len(inner) + sum(counts[id(part)] for part in parts))
+            stack.pop()
+    return counts[id(values)]

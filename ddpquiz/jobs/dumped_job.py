@@ -1,8 +1,10 @@
-"""Which operations of several dumps belong together, after each rank's ring buffer has dropped its oldest entries.
+"""PyTorch's Flight Recorder dumps, one or two files per rank, as the record of a job.
 
-The analysis counts the operations of a group on each member from 0. So an operation stays only if every member that
-has issued it still has an entry of it.
+The ring buffer of each rank has dropped its oldest entries, and the analysis counts the operations of a group on each
+member from 0. So an operation stays only if every member that has issued it still has an entry of it.
 """
+
+from __future__ import annotations
 
 import math
 from bisect import bisect_left
@@ -30,13 +32,173 @@ from ddpquiz.jobs.dump_file import COALESCED, WITHOUT_TIMES, Dump, DumpedCall, D
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.plural import plural
 
-# Which operations of several dumps belong together, after each rank's ring buffer has dropped its oldest entries.
+_DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda
+_MAX_SECONDS = 1e8
+_MOVING = 1.0  # seconds; a job that issued an operation so shortly before its dumps is not stuck
 
-Channel = tuple[int, int]  # from which rank to which
+
+def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
+    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read.
+
+    `ranks` is the size of the job if the user knows it: dumps do not always show it.
+    """
+    if not paths:
+        raise UserError("There are no Flight Recorder dumps to read.")
+    reader, dumps = DumpReader(), dict[int, Dump]()
+    for path in paths:
+        dump = reader.read(path)
+        dumps[dump.rank] = _merge(dumps[dump.rank], dump) if dump.rank in dumps else dump
+    dumps = dict(sorted(dumps.items()))
+    return _DumpedJob(dumps, ranks).record()
+
+
+class _DumpedJob:
+    """Puts the dumps of a job together."""
+
+    def __init__(self, dumps: dict[int, Dump], ranks: int) -> None:
+        self.dumps = dumps
+        self.ranks = max(ranks, *(dump.ranks for dump in dumps.values()))
+        self._is_size_known = bool(ranks) or any(dump.groups or dump.gathers for dump in dumps.values())
+        for dump in dumps.values():
+            _join_coalesced(dump)
+        self.groups = _find_groups(dumps, self.ranks)
+        for rank, dump in dumps.items():
+            own: defaultdict[str, list[DumpEntry]] = defaultdict(list)
+            for entry in dump.entries:
+                own[entry.group].append(entry)
+            for name, entries in own.items():
+                self.groups[rank, name].add(rank, entries)
+        for group in {*self.groups.values()}:
+            group.align(dumps)
+        self._written = {rank: dump.path.stat().st_mtime_ns for rank, dump in dumps.items()}
+        self._begin = min((dump.entries[0].created for dump in dumps.values() if dump.entries), default=0)
+        self._operations: dict[tuple[DumpedCall, _DumpedGroup], Operation] = {}
+
+    def record(self) -> JobRecord:
+        """Return the events of all ranks, in order, and what is not known."""
+        left_out = 0
+        events: list[Event] = []
+        for rank, dump in self.dumps.items():
+            retained = [entry for entry in dump.entries if self._is_retained(rank, entry)]
+            left_out += len(dump.entries) - len(retained)
+            events += self._events(rank, retained)
+        events.sort(key=lambda event: (when(event), isinstance(event, Ended)))
+        if events and when(events[-1]) >= _MAX_SECONDS:
+            raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
+        notes = _notes_on(self.dumps, {*self.groups.values()}, left_out)
+        if not self._is_size_known:
+            notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
+        return JobRecord(
+            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(),
+            seen={rank: self._seconds(written) for rank, written in self._written.items()}, notes=notes,
+        )  # fmt: skip
+
+    def _until(self) -> float:
+        """Return the time until which nothing else happened: infinity, unless the job went on after the dumps.
+
+        Then some rank is still in an operation, and the files are hardly older than the newest one. A file that was
+        copied is newer: what it holds counts as stuck.
+        """
+        held = [dump for dump in self.dumps.values() if dump.entries]
+        newest = max((dump.entries[-1].created for dump in held), default=0) / 1e9
+        written = max((self._written[dump.rank] for dump in held), default=math.inf) / 1e9
+        is_open = any(not dump.entries[-1].has_ended for dump in held)
+        if is_open and 0 <= written - newest < _MOVING:
+            return max(0.0, written - self._begin / 1e9)
+        return math.inf
+
+    def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
+        aligned = self.groups[rank, entry.group].aligned
+        return entry.retained and (entry.point_to_point or entry.sequence in aligned)
+
+    def _events(self, rank: int, entries: Sequence[DumpEntry]) -> Iterator[Event]:
+        """Yield what a rank did; the operations of one thread never go back in time."""
+        now = self._seconds(entries[0].created) if entries else 0.0
+        yield Started(now, rank, 0)
+        # The status of a group counts its collectives and its sends together, and on Gloo also what has no entry
+        mixed = {entry.status for entry in entries if entry.point_to_point or entry.call.backend in WITHOUT_TIMES}
+        for number, entry in enumerate(entries):
+            group = self.groups[rank, entry.group]
+            now = max(now, self._seconds(entry.created))
+            yield Issued(now, rank, number, self._operation(rank, entry.call, group))
+            last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
+            if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
+                failed = self._has_failed(rank, entry, group, is_last=entry is entries[-1])
+                yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
+
+    def _has_failed(self, rank: int, entry: DumpEntry, group: _DumpedGroup, *, is_last: bool) -> bool:
+        """Return True if a rank no longer waits for an operation although it cannot have succeeded.
+
+        The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
+        """
+        if entry.given_up or not entry.may_have_succeeded:
+            return entry.retired
+        if entry.completed is not None:
+            return False
+        if entry.sequence <= group.least or (entry.call.op in ROOTED and not is_last):
+            return False
+        return any(
+            last < entry.sequence and self._stood_still(other, entry, self._written[rank])
+            for other, last in group.last.items()
+        )
+
+    def _stood_still(self, rank: int, entry: DumpEntry, until: int) -> bool:
+        """Return True if the dump of a rank shows that it did not issue an operation until then, or for long."""
+        return self._written[rank] >= until or self._written[rank] - entry.created > _MOVING * 1e9
+
+    def _end(self, entry: DumpEntry, group: _DumpedGroup, *, failed: bool) -> float:
+        """Return when an operation ended, or else the earliest time at which it can have ended."""
+        if entry.completed is not None:
+            return self._seconds(entry.completed)
+        if failed and entry.call.backend not in WITHOUT_TIMES:
+            return self._seconds(entry.created) + entry.timeout / 1e3
+        return self._seconds(entry.created if entry.point_to_point else group.latest[entry.sequence])
+
+    def _seconds(self, nanoseconds: int) -> float:
+        return max(0, nanoseconds - self._begin) / 1e9
+
+    def _operation(self, rank: int, call: DumpedCall, group: _DumpedGroup) -> Operation:
+        """Return what a call asks for in a group; equal ones are one object."""
+        if (call, group) not in self._operations:
+            operation = Operation(
+                call.op, group.members, group.peer(call), call.shapes, call.dtype, call.bytes, call.file, call.line,
+                group.name,
+            )  # fmt: skip
+            _check(Issued(0.0, rank, 0, operation), self.dumps[rank].path)
+            self._operations[call, group] = operation
+        return self._operations[call, group]
+
+    def _began(self) -> Began:
+        backends = {entry.call.backend for dump in self.dumps.values() for entry in dump.entries}
+        devices = {_DEVICES.get(backend, "cuda") for backend in backends}
+        script = next((dump.script for dump in self.dumps.values() if dump.script), "")
+        first = next(iter(self.dumps.values())).path
+        began = Began(
+            script=script or first.resolve().parent.name, args=(), ranks=self.ranks,
+            device="cuda" if "cuda" in devices else min(devices, default="cpu"), backend=",".join(sorted(backends)),
+            reason="as PyTorch's Flight Recorder dumps say",
+        )  # fmt: skip
+        _check(began, first)
+        return began
+
+
+def _check(event: Event, path: Path) -> None:
+    """Raise UserError if an event has a value that no event of a saved run may have."""
+    try:
+        is_whole = decode(encode(event)) == event
+    except ValueError as wrong:
+        raise UserError(f"{path} has a value that cannot be: {wrong}.") from None
+    if not is_whole:
+        raise UserError(f"{path} has a value that cannot be: a text holds half of a character.")
+
+
+# Which operations of several dumps belong together.
+
+_Channel = tuple[int, int]  # from which rank to which
 
 
 @dataclass(slots=True, eq=False)
-class DumpedGroup:
+class _DumpedGroup:
     """A process group, and what its present members did in it. `is_inferred` if no dump names the members.
 
     `last` is the number of the last collective that a member is known to have issued, `latest` when the last member
@@ -52,7 +214,7 @@ class DumpedGroup:
     aligned: frozenset[int] = frozenset()
     least: int = 0
     _holders: Counter[int] = field(default_factory=Counter)  # how many members have an entry of a collective
-    _channels: defaultdict[Channel, dict[int, list[DumpEntry]]] = field(default_factory=lambda: defaultdict(dict))
+    _channels: defaultdict[_Channel, dict[int, list[DumpEntry]]] = field(default_factory=lambda: defaultdict(dict))
     _last_succeeded: int = 0
 
     def add(self, rank: int, entries: Sequence[DumpEntry]) -> None:
@@ -108,7 +270,7 @@ def _align_ends(sides: Sequence[Sequence[DumpEntry]]) -> None:
             entry.retained = False
 
 
-def join_coalesced(dump: Dump) -> None:
+def _join_coalesced(dump: Dump) -> None:
     """Give the operations that were started together the end of the entry that closes them, and drop that entry.
 
     The first of them may be lost: then what is left of them is not retained.
@@ -131,14 +293,14 @@ def join_coalesced(dump: Dump) -> None:
     dump.entries[:] = kept
 
 
-def find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str], DumpedGroup]:
+def _find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str], _DumpedGroup]:
     """Return the group of each name on each rank that used it."""
     users: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for rank, dump in dumps.items():
         for key in dict.fromkeys((entry.group, entry.description) for entry in dump.entries):
             users[key].append(rank)
-    known: dict[tuple[str, tuple[int, ...]], DumpedGroup] = {}
-    groups: dict[tuple[int, str], DumpedGroup] = {}
+    known: dict[tuple[str, tuple[int, ...]], _DumpedGroup] = {}
+    groups: dict[tuple[int, str], _DumpedGroup] = {}
     everyone = tuple(range(ranks))
     for (name, description), using in users.items():
         recorded = {members for dump in dumps.values() if (members := dump.groups.get(name))}
@@ -146,17 +308,17 @@ def find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str], 
             own = [dumps[rank].groups.get(name, ()), *sorted(recorded)]
             members = next((each for each in own if rank in each), ())
             inferred = members or (everyone if description == "default_pg" else tuple(using))
-            group = known.setdefault((name, inferred), DumpedGroup(name, inferred, is_inferred=not members))
+            group = known.setdefault((name, inferred), _DumpedGroup(name, inferred, is_inferred=not members))
             groups[rank, name] = group
     return groups
 
 
 # Two dumps of one rank as one, such as JSON from the time when it hung and a pickle with stacks from its time-out.
 
-Key = tuple[str, int, bool, int, int]
+_Key = tuple[str, int, bool, int, int]
 
 
-def merge(first: Dump, second: Dump) -> Dump:
+def _merge(first: Dump, second: Dump) -> Dump:
     """Return what two dumps of a rank hold together; only the later one if they have no operation in common."""
     earlier, later = sorted((first, second), key=_progress)
     known = {_key(entry): entry for entry in earlier.entries}
@@ -184,14 +346,14 @@ def _progress(dump: Dump) -> tuple[int, int, int]:
     return dump.entries[-1].created if dump.entries else 0, ended, sum(entry.call.line > 0 for entry in dump.entries)
 
 
-def _key(entry: DumpEntry) -> Key:
+def _key(entry: DumpEntry) -> _Key:
     return entry.group, entry.sequence, entry.point_to_point, entry.logical, entry.created
 
 
 # What Flight Recorder dumps do not say, in sentences.
 
 
-def notes_on(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup], left_out: int) -> tuple[str, ...]:
+def _notes_on(dumps: Mapping[int, Dump], groups: Collection[_DumpedGroup], left_out: int) -> tuple[str, ...]:
     """Return what is not known of a job; `left_out` counts the entries that could not be aligned."""
     entries = [entry for dump in dumps.values() for entry in dump.entries]
     if not entries:
@@ -213,7 +375,7 @@ def notes_on(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup], left_ou
     return tuple(notes)
 
 
-def _gloo_notes(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup]) -> list[str]:
+def _gloo_notes(dumps: Mapping[int, Dump], groups: Collection[_DumpedGroup]) -> list[str]:
     notes = ["Gloo does not record when operations end: each is shown to end when the last rank has issued it."]
     if any(group.is_inferred for group in groups):
         notes.append("Gloo does not record who is in a group: a group is taken to be the ranks that used it.")
@@ -225,165 +387,3 @@ def _gloo_notes(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup]) -> l
     called = f"; {format_ranks(unrecorded)} called some" if unrecorded else ""
     notes.append(f"Gloo does not record sends or receives{called}. A rank that seems late may wait in one.")
     return notes
-
-
-# PyTorch's Flight Recorder dumps, one file per rank, as the record of a job.
-
-DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda
-MAX_SECONDS = 1e8
-MOVING = 1.0  # seconds; a job that issued an operation so shortly before its dumps is not stuck
-
-
-def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
-    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read.
-
-    `ranks` is the size of the job if the user knows it: dumps do not always show it.
-    """
-    if not paths:
-        raise UserError("There are no Flight Recorder dumps to read.")
-    reader, dumps = DumpReader(), dict[int, Dump]()
-    for path in paths:
-        dump = reader.read(path)
-        dumps[dump.rank] = merge(dumps[dump.rank], dump) if dump.rank in dumps else dump
-    dumps = dict(sorted(dumps.items()))
-    return _DumpedJob(dumps, ranks).record()
-
-
-class _DumpedJob:
-    """Puts the dumps of a job together."""
-
-    def __init__(self, dumps: dict[int, Dump], ranks: int) -> None:
-        self.dumps = dumps
-        self.ranks = max(ranks, *(dump.ranks for dump in dumps.values()))
-        self._is_size_known = bool(ranks) or any(dump.groups or dump.gathers for dump in dumps.values())
-        for dump in dumps.values():
-            join_coalesced(dump)
-        self.groups = find_groups(dumps, self.ranks)
-        for rank, dump in dumps.items():
-            own: defaultdict[str, list[DumpEntry]] = defaultdict(list)
-            for entry in dump.entries:
-                own[entry.group].append(entry)
-            for name, entries in own.items():
-                self.groups[rank, name].add(rank, entries)
-        for group in {*self.groups.values()}:
-            group.align(dumps)
-        self._written = {rank: dump.path.stat().st_mtime_ns for rank, dump in dumps.items()}
-        self._begin = min((dump.entries[0].created for dump in dumps.values() if dump.entries), default=0)
-        self._operations: dict[tuple[DumpedCall, DumpedGroup], Operation] = {}
-
-    def record(self) -> JobRecord:
-        """Return the events of all ranks, in order, and what is not known."""
-        left_out = 0
-        events: list[Event] = []
-        for rank, dump in self.dumps.items():
-            retained = [entry for entry in dump.entries if self._is_retained(rank, entry)]
-            left_out += len(dump.entries) - len(retained)
-            events += self._events(rank, retained)
-        events.sort(key=lambda event: (when(event), isinstance(event, Ended)))
-        if events and when(events[-1]) >= MAX_SECONDS:
-            raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
-        notes = notes_on(self.dumps, {*self.groups.values()}, left_out)
-        if not self._is_size_known:
-            notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
-        return JobRecord(
-            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(),
-            seen={rank: self._seconds(written) for rank, written in self._written.items()}, notes=notes,
-        )  # fmt: skip
-
-    def _until(self) -> float:
-        """Return the time until which nothing else happened: infinity, unless the job went on after the dumps.
-
-        Then some rank is still in an operation, and the files are hardly older than the newest one. A file that was
-        copied is newer: what it holds counts as stuck.
-        """
-        held = [dump for dump in self.dumps.values() if dump.entries]
-        newest = max((dump.entries[-1].created for dump in held), default=0) / 1e9
-        written = max((self._written[dump.rank] for dump in held), default=math.inf) / 1e9
-        is_open = any(not dump.entries[-1].has_ended for dump in held)
-        if is_open and 0 <= written - newest < MOVING:
-            return max(0.0, written - self._begin / 1e9)
-        return math.inf
-
-    def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
-        aligned = self.groups[rank, entry.group].aligned
-        return entry.retained and (entry.point_to_point or entry.sequence in aligned)
-
-    def _events(self, rank: int, entries: Sequence[DumpEntry]) -> Iterator[Event]:
-        """Yield what a rank did; the operations of one thread never go back in time."""
-        now = self._seconds(entries[0].created) if entries else 0.0
-        yield Started(now, rank, 0)
-        # The status of a group counts its collectives and its sends together, and on Gloo also what has no entry
-        mixed = {entry.status for entry in entries if entry.point_to_point or entry.call.backend in WITHOUT_TIMES}
-        for number, entry in enumerate(entries):
-            group = self.groups[rank, entry.group]
-            now = max(now, self._seconds(entry.created))
-            yield Issued(now, rank, number, self._operation(rank, entry.call, group))
-            last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
-            if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
-                failed = self._has_failed(rank, entry, group, is_last=entry is entries[-1])
-                yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
-
-    def _has_failed(self, rank: int, entry: DumpEntry, group: DumpedGroup, *, is_last: bool) -> bool:
-        """Return True if a rank no longer waits for an operation although it cannot have succeeded.
-
-        The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
-        """
-        if entry.given_up or not entry.may_have_succeeded:
-            return entry.retired
-        if entry.completed is not None:
-            return False
-        if entry.sequence <= group.least or (entry.call.op in ROOTED and not is_last):
-            return False
-        return any(
-            last < entry.sequence and self._stood_still(other, entry, self._written[rank])
-            for other, last in group.last.items()
-        )
-
-    def _stood_still(self, rank: int, entry: DumpEntry, until: int) -> bool:
-        """Return True if the dump of a rank shows that it did not issue an operation until then, or for long."""
-        return self._written[rank] >= until or self._written[rank] - entry.created > MOVING * 1e9
-
-    def _end(self, entry: DumpEntry, group: DumpedGroup, *, failed: bool) -> float:
-        """Return when an operation ended, or else the earliest time at which it can have ended."""
-        if entry.completed is not None:
-            return self._seconds(entry.completed)
-        if failed and entry.call.backend not in WITHOUT_TIMES:
-            return self._seconds(entry.created) + entry.timeout / 1e3
-        return self._seconds(entry.created if entry.point_to_point else group.latest[entry.sequence])
-
-    def _seconds(self, nanoseconds: int) -> float:
-        return max(0, nanoseconds - self._begin) / 1e9
-
-    def _operation(self, rank: int, call: DumpedCall, group: DumpedGroup) -> Operation:
-        """Return what a call asks for in a group; equal ones are one object."""
-        if (call, group) not in self._operations:
-            operation = Operation(
-                call.op, group.members, group.peer(call), call.shapes, call.dtype, call.bytes, call.file, call.line,
-                group.name,
-            )  # fmt: skip
-            _check(Issued(0.0, rank, 0, operation), self.dumps[rank].path)
-            self._operations[call, group] = operation
-        return self._operations[call, group]
-
-    def _began(self) -> Began:
-        backends = {entry.call.backend for dump in self.dumps.values() for entry in dump.entries}
-        devices = {DEVICES.get(backend, "cuda") for backend in backends}
-        script = next((dump.script for dump in self.dumps.values() if dump.script), "")
-        first = next(iter(self.dumps.values())).path
-        began = Began(
-            script=script or first.resolve().parent.name, args=(), ranks=self.ranks,
-            device="cuda" if "cuda" in devices else min(devices, default="cpu"), backend=",".join(sorted(backends)),
-            reason="as PyTorch's Flight Recorder dumps say",
-        )  # fmt: skip
-        _check(began, first)
-        return began
-
-
-def _check(event: Event, path: Path) -> None:
-    """Raise UserError if an event has a value that no event of a saved run may have."""
-    try:
-        is_whole = decode(encode(event)) == event
-    except ValueError as wrong:
-        raise UserError(f"{path} has a value that cannot be: {wrong}.") from None
-    if not is_whole:
-        raise UserError(f"{path} has a value that cannot be: a text holds half of a character.")

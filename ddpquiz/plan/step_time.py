@@ -164,7 +164,9 @@ def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
 
 def seconds(machine: Accelerator, layout: Layout, parts: Sequence[Traffic]) -> float:
     """Return the seconds of some traffic, if nothing hides it."""
-    return sum(transfer_seconds(part.op, group_path(machine, layout, part), part.calls, part.brought) for part in parts)
+    return sum(
+        transfer_seconds(part.op, group_path(machine, layout, part), part.calls, part.input_bytes) for part in parts
+    )
 
 
 @dataclass(frozen=True, slots=True)

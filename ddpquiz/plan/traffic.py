@@ -60,25 +60,26 @@ def rounds(op: str, ranks: int) -> float:
     return 2 if op == "all_reduce" else 1
 
 
-def _sent_bytes(op: str, ranks: int, brought: float) -> float:
+def _sent_bytes(op: str, ranks: int, input_bytes: float) -> float:
     """Return the bytes that a rank sends with a ring, for the bytes of the tensors that it brings.
 
     Patarasuk and Yuan 2009; an all-gather brings only the rank's own part.
     """
     match op:
         case "all_reduce":
-            return 2 * (ranks - 1) / ranks * brought
+            return 2 * (ranks - 1) / ranks * input_bytes
         case "all_gather":
-            return (ranks - 1) * brought
+            return (ranks - 1) * input_bytes
         case "reduce_scatter" | "all_to_all":
-            return (ranks - 1) / ranks * brought
-    return brought
+            return (ranks - 1) / ranks * input_bytes
+    return input_bytes
 
 
-def transfer_seconds(op: str, way: Path, calls: float, brought: float) -> float:
-    """Return the seconds of some calls that bring `brought` bytes together: calls x alpha x hops + bytes x beta."""
+def transfer_seconds(op: str, way: Path, calls: float, input_bytes: float) -> float:
+    """Return the seconds of some calls whose inputs are `input_bytes` together: calls x alpha x hops + bytes x beta."""
     return (
-        calls * rounds(op, way.ranks) * way.round_latency + _sent_bytes(op, way.ranks, brought) / way.bytes_per_second
+        calls * rounds(op, way.ranks) * way.round_latency
+        + _sent_bytes(op, way.ranks, input_bytes) / way.bytes_per_second
     )
 
 
@@ -94,12 +95,12 @@ class Traffic:
     op: str
     ranks: int
     calls: int
-    brought: float
+    input_bytes: float
 
     @property
     def sent(self) -> float:
         """The bytes that the rank sends with a ring."""
-        return _sent_bytes(self.op, self.ranks, self.brought)
+        return _sent_bytes(self.op, self.ranks, self.input_bytes)
 
 
 def ddp_buckets(tensors: Sequence[int], *, bucket: int = _DDP_BUCKET, first: int = _DDP_FIRST) -> list[int]:
@@ -223,7 +224,7 @@ def expert_parallel(layers: int, routed: float, layout: Layout) -> list[Traffic]
 
 def _combine(parts: Sequence[Traffic], times: int) -> Iterator[Traffic]:
     """Yield the same traffic `times` times per step."""
-    return (Traffic(each.axis, each.op, each.ranks, each.calls * times, each.brought * times) for each in parts)
+    return (Traffic(each.axis, each.op, each.ranks, each.calls * times, each.input_bytes * times) for each in parts)
 
 
 @cache
@@ -260,8 +261,8 @@ def step_traffic(job: Job, number: int) -> list[Traffic]:
     merged: dict[tuple[str, str, int], Traffic] = {}
     for part in parts:
         key = (part.axis, part.op, part.ranks)
-        calls, brought = (merged[key].calls, merged[key].brought) if key in merged else (0, 0.0)
-        merged[key] = Traffic(*key, calls + part.calls, brought + part.brought)
+        calls, input_bytes = (merged[key].calls, merged[key].input_bytes) if key in merged else (0, 0.0)
+        merged[key] = Traffic(*key, calls + part.calls, input_bytes + part.input_bytes)
     return list(merged.values())
 
 

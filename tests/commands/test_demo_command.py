@@ -71,7 +71,7 @@ def test_a_broken_run_ends_with_status_1(tmp_path):
     script.write_text("raise ValueError('bad')\n")
     ran = ddpquiz("run", "--nproc", "1", str(script))
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert ran.stdout.splitlines()[-2] == "Rank 0 raised ValueError at bad.py:1: bad"
+    assert ran.stdout.splitlines()[-3] == "Rank 0 raised ValueError at bad.py:1: bad"
 
 
 def test_arguments_after_the_dashes_are_the_scripts(tmp_path):

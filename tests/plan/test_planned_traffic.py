@@ -61,20 +61,20 @@ def events():
 
 
 def recorded(events, rank, lines, ops):
-    """Return {operator: (calls, bytes brought)} of some lines."""
-    calls, brought = Counter(), Counter()
+    """Return {operator: (calls, bytes input_bytes)} of some lines."""
+    calls, input_bytes = Counter(), Counter()
     for event in of(events, Issued):
         operation = event.operation
         op = next((op for op in ops if operation.op.startswith(op)), None)
         if event.rank == rank and op and operation.line in lines:
             calls[op] += 1
-            brought[op] += operation.bytes
-    return {op: (calls[op], brought[op]) for op in calls}
+            input_bytes[op] += operation.bytes
+    return {op: (calls[op], input_bytes[op]) for op in calls}
 
 
 def of_phase(events, rank, phase, ops):
-    """Return {operator: (calls, bytes brought)} of one parallelism."""
-    calls, brought, now = Counter(), Counter(), ""
+    """Return {operator: (calls, bytes input_bytes)} of one parallelism."""
+    calls, input_bytes, now = Counter(), Counter(), ""
     for event in events:
         if isinstance(event, Output) and event.rank == rank and event.label == "phase":
             now = event.value
@@ -82,12 +82,12 @@ def of_phase(events, rank, phase, ops):
             op = next((op for op in ops if event.operation.op.startswith(op)), None)
             if op:
                 calls[op] += 1
-                brought[op] += event.operation.bytes
-    return {op: (calls[op], brought[op]) for op in calls}
+                input_bytes[op] += event.operation.bytes
+    return {op: (calls[op], input_bytes[op]) for op in calls}
 
 
 def planned(parts):
-    return {part.op: (part.calls, part.brought) for part in parts}
+    return {part.op: (part.calls, part.input_bytes) for part in parts}
 
 
 def printed(events, label):
@@ -108,7 +108,7 @@ def test_ddp_all_reduces_its_buckets(events):
     buckets = ddp_buckets(gradients_in_order(), bucket=cap, first=cap)
     assert of_one_rank == {size: RANKS * count for size, count in Counter(buckets).items()}
     (part,) = replicated(gradients_in_order(), RANKS)
-    assert part.brought == sum(buckets) == NUMBER * parameters(MODEL)
+    assert part.input_bytes == sum(buckets) == NUMBER * parameters(MODEL)
 
 
 def test_fsdp_gathers_each_block_twice_and_the_root_once(events):
@@ -164,9 +164,9 @@ def test_sequence_parallelism_scatters_and_gathers_without_the_second_gather_of_
     lines = {n for n, line in enumerate(SCRIPT.read_text().splitlines(), 1) if any(place in line for place in places)}
     seen = recorded(events, 3, lines | {LINES["sp"]}, ("all_gather", "reduce_scatter"))
     expected = planned(tensor_parallel(1, ACTIVATION, layout))
-    calls, brought = expected["all_gather"]
+    calls, input_bytes = expected["all_gather"]
     again = 2  # DTensor stores the gathered inputs, which Megatron gathers again in backward
-    expected["all_gather"] = (calls - again, brought - again * ACTIVATION / 2)
+    expected["all_gather"] = (calls - again, input_bytes - again * ACTIVATION / 2)
     assert seen == expected
 
 
@@ -180,7 +180,7 @@ def test_a_pipeline_sends_each_activation_and_each_gradient_once(events):
         ]
         (part,) = pipeline(Layout(pp=RANKS), rank, small.BATCH, size)
         tensors = [each for each in seen if each == size]  # the others tell shapes, once
-        assert (len(tensors), sum(tensors)) == (part.calls, part.brought)
+        assert (len(tensors), sum(tensors)) == (part.calls, part.input_bytes)
 
 
 def test_1f1b_sends_and_receives_in_the_order_of_torch(events):
