@@ -4,7 +4,7 @@ import sys
 
 from sample import DDP, RING
 
-from ddpquiz.cli import app, desk
+from ddpquiz.cli import app, session
 from ddpquiz.curriculum import catalog, loading
 from ddpquiz.curriculum.catalog import Source, Track
 
@@ -30,6 +30,6 @@ loading.load = lambda: SAMPLE
 if "--real" in sys.argv:
     sys.argv.remove("--real")
 else:
-    desk.Runs = Runs
+    session.Runs = Runs
 if __name__ == "__main__":
     app.main()

@@ -1,4 +1,4 @@
-"""Seats at a desk with the two concepts of the sample, and their screens as text."""
+"""Seats in a session with the two concepts of the sample, and their screens as text."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.explain import ExplainByLines
 from ddpquiz.terminal.sittings.quiz import QuizByLines
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 
@@ -42,30 +42,30 @@ class Actions:
         self.started.append(posed.question.key)
 
 
-def desk(progress, clock=None):
+def context(progress, clock=None):
     concepts = {"ring": RING, "ddp": DDP}
-    return Desk(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
+    return SessionContext(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
 
 
 def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, cram=False, proven=(), **options):
     memories = progress.memories() if memories is None else memories
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
-    rules = study.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
-    dealt = study.deal(cards, memories, study_day(clock.at), rules)
-    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
-    return StudyScreen(desk(progress, clock), begun, **options)
+    rules = study.QueueRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
+    chosen = study.choose_cards(cards, memories, study_day(clock.at), rules)
+    begun = study.begin(chosen, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
+    return StudyScreen(context(progress, clock), begun, **options)
 
 
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizByLines(desk(progress, clock), begun, dice, QuizCommand(**options))
+    return QuizByLines(context(progress, clock), begun, dice, QuizCommand(**options))
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return ExplainByLines(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainByLines(context(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):

@@ -6,7 +6,7 @@ import pytest
 from histories import everything, exported, import_text
 from program import ddpquiz, log, piped, sample
 from sample import CARDS, DDP, RING, START, answer_row
-from seats import desk, press, screen, studying
+from seats import context, press, screen, studying
 
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import DemoLink
@@ -67,7 +67,7 @@ def test_what_was_done_elsewhere_counts_and_what_was_skipped_can_still_be_done(p
 
 
 def test_a_card_that_a_wrong_answer_made_due_was_not_seen_yet(progress):
-    progress.answer(answer_row("ring/bytes", 0.0, calls="ring/one"), START)
+    progress.answer(answer_row("ring/bytes", 0.0, made_due_card="ring/one"), START)
     assert next(each.left for each in path(progress).stages if each.stage is StageName.CARDS) == len(RING.cards)
 
 
@@ -138,7 +138,7 @@ class Rooms:
 
 def following(progress, concept=PREDICTED):
     rooms = Rooms(progress)
-    return PathScreen(desk(progress), rooms, concept), rooms
+    return PathScreen(context(progress), rooms, concept), rooms
 
 
 def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(progress):
@@ -275,5 +275,5 @@ def test_cards_in_a_path_do_not_send_the_learner_to_that_path(progress):
         progress.answer(answer_row(f"ring/q{number}", 0.0), START)
     seat = studying(progress, CARDS)
     assert "Worth reading" in screen(press(seat, "q"))
-    seat.desk.place = "4 of 6: cards"
+    seat.context.place = "4 of 6: cards"
     assert "Worth reading" not in screen(seat)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
-from seats import desk, press, quizzing, screen, studying
+from seats import context, press, quizzing, screen, studying
 
 from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.guided_path import load_history, next_path
@@ -48,7 +48,7 @@ def look(progress):
 
 def at_home(progress):
     rooms = Rooms()
-    return Home(desk(progress), lambda: look(progress), rooms), rooms
+    return Home(context(progress), lambda: look(progress), rooms), rooms
 
 
 def answer(progress, question, credit, count=1):
@@ -108,8 +108,8 @@ def test_each_key_leads_where_it_says_and_back(progress):
         press(seat, "i")
     assert not press(seat, "escape").left
     press(seat, "d")
-    assert seat.desk.actions.started == ["allreduce"]
-    assert not seat.desk.actions.asked["step"]
+    assert seat.context.actions.started == ["allreduce"]
+    assert not seat.context.actions.asked["step"]
     press(seat, "q")
     assert seat.left
 
@@ -117,8 +117,8 @@ def test_each_key_leads_where_it_says_and_back(progress):
 def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
     seat, _ = at_home(progress)
     press(seat, "d")
-    assert seat.desk.actions.started == ["allreduce"]
-    assert seat.desk.actions.asked == {"answered": "", "step": True}
+    assert seat.context.actions.started == ["allreduce"]
+    assert seat.context.actions.asked == {"answered": "", "step": True}
 
 
 def test_on_screen_home_names_keys_and_no_shell_commands(progress):
@@ -309,12 +309,12 @@ def test_home_shows_where_you_stand(home):
 def test_q_is_named_after_where_it_leads(progress):
     seat = quizzing(progress)
     assert screen(seat).endswith("q quit")
-    seat.desk.back_to = "home"
+    seat.context.back_to = "home"
     assert screen(seat).endswith("q home")
     assert screen(press(seat, "x")).endswith("q end")  # the result comes first
     cards = studying(progress, RING.cards)
     assert screen(cards).endswith("q quit")
-    cards.desk.back_to = "stages"
+    cards.context.back_to = "stages"
     assert screen(cards).endswith("q stages")
     assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
 

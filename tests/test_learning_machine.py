@@ -17,7 +17,7 @@ from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 TOOK = timedelta(seconds=3)
@@ -64,9 +64,13 @@ class Learner(RuleBasedStateMachine):
         """Quit, wherever the sitting stands, and begin another one."""
         day = study_day(self.clock())
         memories, hidden, earlier = self.progress.memories(), self.progress.hidden(day), self.progress.grades(day)
-        dealt = study.deal(CARDS, memories, day, study.DealRules(limit=4, new=2, hidden=hidden, earlier=earlier))
-        begun = study.begin(dealt, memories, Schedule(self.weights), self.at)
-        self.seat = StudyScreen(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
+        chosen = study.choose_cards(
+            CARDS, memories, day, study.QueueRules(limit=4, new=2, hidden=hidden, earlier=earlier)
+        )
+        begun = study.begin(chosen, memories, Schedule(self.weights), self.at)
+        self.seat = StudyScreen(
+            SessionContext(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun
+        )
         self.since = len(self.model)
 
     @precondition(lambda self: self.seat.sitting.card)
@@ -111,11 +115,15 @@ class Learner(RuleBasedStateMachine):
     @rule(right=st.booleans())
     def answer(self, right):
         day = study_day(self.clock())
-        has_called = any(row.calls and row.day == str(day) for row in self.progress.entries("answer"))
+        has_made_due = any(row.made_due_card and row.day == str(day) for row in self.progress.entries("answer"))
         kept = save_answer(self.progress, replace(wrong_answer(BYTES, self.at), verdict=Verdict(right=right)), LINKED)
         offered = {card.key for card in LINKED} - self.hidden(day)
-        assert (kept.called in offered) if offered and not right and not has_called else kept.called is None
-        self.note("answer", BYTES.key, kept.called)
+        assert (
+            (kept.made_due_card in offered)
+            if offered and not right and not has_made_due
+            else kept.made_due_card is None
+        )
+        self.note("answer", BYTES.key, kept.made_due_card)
 
     @rule(weights=st.sampled_from(WEIGHTS))
     def aim(self, weights):
@@ -175,9 +183,9 @@ class Learner(RuleBasedStateMachine):
     def a_sitting_knows_what_the_file_knows_of_its_cards(self):
         if not hasattr(self, "seat") or self.seat is None or not self.in_order():
             return
-        called = {row[3] for row in self.model[self.since :] if row[1] == "answer"}
-        for card in self.seat.sitting.deal.cards:
-            if card.key not in called:
+        made_due = {row[3] for row in self.model[self.since :] if row[1] == "answer"}
+        for card in self.seat.sitting.chosen.cards:
+            if card.key not in made_due:
                 assert self.seat.sitting.memory(card) == self.progress.memories().get(card.key)
 
     def in_order(self):

@@ -9,7 +9,7 @@ from sample import BYTES, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetSureness, begin
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetConfidence, begin
 
 CONFIDENT = Rules(confidence=True)
 
@@ -23,7 +23,7 @@ def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     state = play(start, right(start))
     assert (state.judged, state.answers) == (False, ())
     assert play(state, QuizAction.SKIP, QuizAction.HINT, Given("1")) == state
-    judged = play(state, SetSureness(0.75))
+    judged = play(state, SetConfidence(0.75))
     assert (judged.judged, judged.answer.confidence, judged.answer.right) == (True, 0.75, True)
     assert play(judged, QuizAction.UNDO).pending is None
     assert play(state, QuizAction.UNDO) == replace(start, since=play(state, QuizAction.UNDO).since)

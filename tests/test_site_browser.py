@@ -127,7 +127,7 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     with Progress(tmp_path / "home") as progress:
         rows = [*progress.log()]
         assert progress.memories()["ring/held"].reps == 1
-    assert [(row.kind, row.grade, row.credit, row.calls) for row in rows] == [
+    assert [(row.kind, row.grade, row.credit, row.made_due_card) for row in rows] == [
         ("review", 2, None, None),
         ("answer", None, 0, "ring/held"),
         ("answer", None, 0, "ring/held"),

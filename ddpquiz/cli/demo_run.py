@@ -100,7 +100,7 @@ def visit(link: DemoLink, before: Before, *, ask: bool = True, step: bool = Fals
     """Ask for a prediction, and run a demo; return None if the learner declines the run.
 
     Without `ask`, and in a pipe, there is no prediction. With `step`, the run opens at its first operation once it has
-    ended. `place` is that of the run in a guided path; see Desk.
+    ended. `place` is that of the run in a guided path; see SessionContext.
     """
     console, script, asked = style.console(), script_of(link.run), None
     if ask and screen.is_interactive():

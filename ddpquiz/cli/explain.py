@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, session
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -59,7 +59,7 @@ def explain(
         begun = begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
         opinion = partial(_ask_judge, judge) if judge else None
-        seat = ExplainByLines(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
+        seat = ExplainByLines(session.context(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
@@ -71,7 +71,7 @@ def explain(
             try:
                 if editor:
                     seat.edit()
-                desk.sit_down(seat, console, lines=as_json)
+                session.run_session(seat, console, lines=as_json)
             finally:
                 _save_drafts(seat, console)
         if as_json:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import RenderableType
 
-from ddpquiz.cli import clock, desk, learn, stats
+from ddpquiz.cli import clock, learn, session, stats
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -24,8 +24,10 @@ def home() -> None:
     known = loading.load()
     with open_progress() as progress:
         if is_interactive():
-            screen = Home(desk.desk(known, progress), lambda: look(known, progress), HomeCommands(known, progress))
-            desk.sit_down(screen, style.console())
+            screen = Home(
+                session.context(known, progress), lambda: look(known, progress), HomeCommands(known, progress)
+            )
+            session.run_session(screen, style.console())
         else:
             layout.show(style.console(), page(look(known, progress)))
 
@@ -46,15 +48,17 @@ class HomeCommands:
     def study(self, *, ahead: bool, new: int) -> None:
         from ddpquiz.cli import study  # noqa: PLC0415  # the first screen does not wait for it
 
-        desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
+        session.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
 
     def learn(self, concept: Concept) -> None:
-        desk.run_command(lambda: learn.show(self._known, self._progress, concept, "home"))
+        session.run_command(lambda: learn.show(self._known, self._progress, concept, "home"))
 
     def test(self, concept: Concept | None) -> None:
         from ddpquiz.cli import test  # noqa: PLC0415  # the first screen does not wait for it
 
-        desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home"))
+        session.run_command(
+            lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home")
+        )
 
     def lesson(self, concept: Concept) -> RenderableType:
         return learn.page(self._known, concept)

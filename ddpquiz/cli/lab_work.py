@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 
 from ddpquiz.cli import lab_commands
-from ddpquiz.cli.desk import Runs
 from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.cli.session import Runs
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
@@ -35,7 +35,7 @@ from ddpquiz.terminal.runs.replay import replay
 def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
     """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once.
 
-    `place` is that of the first lab in a guided path; see Desk.
+    `place` is that of the first lab in a guided path; see SessionContext.
     """
     if not is_interactive():
         lab_commands.check_once(lab, files, json=False)

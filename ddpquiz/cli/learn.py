@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, session
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -67,9 +67,9 @@ def follow(known: Catalog, concept: Concept | None) -> None:
 
 
 def show(known: Catalog, progress: Progress, concept: Concept, back_to: str = "") -> None:
-    """Show the path through a concept until the learner leaves; for `back_to` see Desk."""
-    screen = PathScreen(desk.desk(known, progress, back_to=back_to), PathCommands(known, progress), concept)
-    desk.sit_down(screen, style.console())
+    """Show the path through a concept until the learner leaves; for `back_to` see SessionContext."""
+    screen = PathScreen(session.context(known, progress, back_to=back_to), PathCommands(known, progress), concept)
+    session.run_session(screen, style.console())
 
 
 class PathCommands:
@@ -102,14 +102,14 @@ class PathCommands:
     def study(self, path: GuidedPath) -> None:
         from ddpquiz.cli import study  # noqa: PLC0415  # the lesson does not wait for it
 
-        desk.run_command(
+        session.run_command(
             lambda: study.sit(study.StudyOptions(concept=[path.concept.id], every=True), path.place(StageName.CARDS))
         )
 
     def test(self, path: GuidedPath, count: int) -> None:
         from ddpquiz.cli import test  # noqa: PLC0415  # the lesson does not wait for it
 
-        desk.run_command(
+        session.run_command(
             lambda: test.sit(test.TestOptions(concept=[path.concept.id], count=count), path.place(StageName.QUESTIONS))
         )
 

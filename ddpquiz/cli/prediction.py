@@ -30,7 +30,7 @@ class Before:
 
     answered: str = ""  # is not asked
     concept: str = ""  # whose own question is asked first
-    place: str = ""  # see Desk
+    place: str = ""  # see SessionContext
 
 
 NOTHING_BEFORE = Before()
@@ -86,22 +86,22 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     with open_progress() as progress:
         if not predicted.in_path:  # which saves that itself
             save_seen(progress, concept, predicted.link, now())
-        return save_answer(progress, answer, concept.cards).called
+        return save_answer(progress, answer, concept.cards).made_due_card
 
 
 def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
     """Save what the run has shown, and print why a wrong prediction is wrong."""
     if predicted.prediction:
-        called = save(predicted, run)
-        console.print(outcome(predicted.prediction, predicted.posed, called, ok=bool(run.end and run.end.ok)))
+        card = save(predicted, run)
+        console.print(outcome(predicted.prediction, predicted.posed, card, ok=bool(run.end and run.end.ok)))
 
 
 def note(predicted: PredictedRun, run: RunState) -> str:
     """Save what the run has shown; return in a few sentences whether the prediction held, and what a wrong one does."""
-    called, made = save(predicted, run), predicted.prediction
+    card, made = save(predicted, run), predicted.prediction
     if made is None or not (run.end and run.end.ok):
         return ""
-    due = [f"The card {called} is due."] if called else []
+    due = [f"The card {card} is due."] if card else []
     return " ".join((verdict_line(made, predicted.posed), *made.verdict.whys, *due))
 
 

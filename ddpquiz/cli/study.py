@@ -11,14 +11,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, session
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card
 from ddpquiz.learning import standing
-from ddpquiz.learning import study as deal
 from ddpquiz.learning import study as sittings
 from ddpquiz.learning.mastery import Label, strengths
 from ddpquiz.learning.progress import Progress
@@ -66,14 +65,14 @@ class StudyOptions:
     @property
     def filtered(self) -> str:
         """The command line that chooses from the same cards."""
-        return desk.words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
+        return session.words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
 
     @property
     def command(self) -> str:
         """The command line that was given, without the number of new cards."""
         limit = None if self.limit == LIMIT else self.limit
         flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
-        return desk.words(self.filtered, **{"--limit": limit, **flags})
+        return session.words(self.filtered, **{"--limit": limit, **flags})
 
 
 @with_options(StudyOptions)
@@ -87,28 +86,28 @@ def study(*, options: StudyOptions) -> None:
 
 
 def sit(options: StudyOptions, place: str = "", back_to: str = "") -> None:
-    """Deal the cards, and show them; or show what else there is to do. For `place` and `back_to` see Desk."""
+    """Choose the cards, and ask them; or show what else to do. For `place` and `back_to` see SessionContext."""
     known = loading.load()
-    concepts = desk.chosen(known, options.concept, options.track)
+    concepts = session.chosen(known, options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
     with open_progress() as progress:
         at = clock.now()
         opening = _aim(progress, options.retention, at) if options.retention is not None else ""
         sitting = begin(known, cards, options, progress, at)
-        if not sitting.deal.cards:
+        if not sitting.chosen.cards:
             demos = [link.run for one in concepts for link in one.demos]
             above = [Text(opening), Text()] if opening else []
             layout.show(style.console(), Group(*above, _nothing_due(sitting, cards, options, demos)))
             return
         welcome = [] if progress.memories() else [WELCOME]
         screen = StudyScreen(
-            desk.desk(known, progress, place, back_to),
+            session.context(known, progress, place, back_to),
             sitting,
             a_day=options.a_day,
             go_on=options.command,
             opening=[*welcome, *filter(None, [opening])],
         )
-        desk.sit_down(screen, style.console())
+        session.run_session(screen, style.console())
 
 
 def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, at: datetime) -> Sitting:
@@ -116,7 +115,7 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
     day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden = progress.hidden(day)
-    rules = deal.DealRules(
+    rules = sittings.QueueRules(
         limit=options.limit,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=options.cram,
@@ -125,27 +124,27 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    dealt = deal.deal(cards, memories, day, rules)
-    return sittings.begin(dealt, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
+    chosen = sittings.choose_cards(cards, memories, day, rules)
+    return sittings.begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
 
 
 def _nothing_due(
     sitting: Sitting, cards: Sequence[Card], options: StudyOptions, demos: Sequence[str]
 ) -> RenderableType:
-    """Draw what else there is to do when no card was dealt."""
-    day, held = study_day(sitting.since), sitting.deal.held
+    """Draw what else there is to do when no card was chosen."""
+    day, held = study_day(sitting.since), sitting.chosen.held
     mine = {card.key for card in cards}
-    soon = deal.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
-    new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + deal.MORE}"
-    test = desk.words("ddpquiz", "test", *options.concept or (), **{"--track": options.track})
+    soon = sittings.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
+    new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + sittings.MORE}"
+    test = session.words("ddpquiz", "test", *options.concept or (), **{"--track": options.track})
     instead = [
         (f"{options.filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
         (test, "find out how strong you are"),
         *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
     ]
-    hidden = sum(card.key in sitting.deal.rules.hidden for card in cards)
-    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden)
+    hidden = sum(card.key in sitting.chosen.rules.hidden for card in cards)
+    return nothing_due(forecast(soon, day), instead, sitting.chosen, hidden)
 
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:

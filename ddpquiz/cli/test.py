@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ddpquiz.benchmark.file import load_bench
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, session
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
@@ -27,7 +27,7 @@ from ddpquiz.learning.judge import expected
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.quiz import Answer, Rules
-from ddpquiz.learning.quiz_scores import calibration_of, scores, wanting
+from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.quiz import QuizByLines
@@ -46,7 +46,7 @@ def print_json(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> No
         **asdict(scores(quiz, "")[""]),
         "by_concept": {name: asdict(score) for name, score in scores(quiz, "concept").items()},
         "by_level": {name: asdict(score) for name, score in scores(quiz, "level").items()},
-        "weakest": wanting(quiz),
+        "weakest": weakest_concept(quiz),
         "verdicts": _verdicts(screen, rows),
         "calibration": {"bands": [asdict(band) for band in sure.bands], "brier": sure.brier} if sure else None,
         "questions": [
@@ -150,7 +150,7 @@ class TestOptions:
     @property
     def about(self) -> str:
         """The words of the command line that say what is asked about."""
-        return desk.words(*self.concept or (), **{"--track": self.track, "--kind": self.kind})
+        return session.words(*self.concept or (), **{"--track": self.track, "--kind": self.kind})
 
     @property
     def command(self) -> str:
@@ -159,7 +159,7 @@ class TestOptions:
         options = {f"--{name}": getattr(self, name) for name in names}
         if self.count == _QUESTIONS:
             del options["--count"]
-        return desk.words(*f"ddpquiz test {self.about}".split(), **options)
+        return session.words(*f"ddpquiz test {self.about}".split(), **options)
 
     @property
     def rules(self) -> Rules:
@@ -182,7 +182,7 @@ def test(*, options: TestOptions) -> None:
 
 
 def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
-    """Choose the questions, and ask them; for `place` and `back_to` see Desk.
+    """Choose the questions, and ask them; for `place` and `back_to` see SessionContext.
 
     Raises Exit with status 1 if a line of a pipe could not be read.
     """
@@ -203,10 +203,10 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         opening = _already(known, earlier) if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
-        screen = QuizByLines(desk.desk(known, progress, place, back_to), begun, dice, command)
+        screen = QuizByLines(session.context(known, progress, place, back_to), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
-        desk.sit_down(screen, console, lines=options.as_json)
+        session.run_session(screen, console, lines=options.as_json)
         if options.as_json:
             print_json(screen, options.seed, progress.last_answers())
     if screen.unread:
@@ -227,7 +227,7 @@ def _fitting(known: Catalog, options: TestOptions) -> list[Question]:
         raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
     return [
         question
-        for concept in desk.chosen(known, options.concept, options.track)
+        for concept in session.chosen(known, options.concept, options.track)
         for question in concept.questions
         if options.level in (None, question.level) and options.kind in (None, question.kind)
     ]

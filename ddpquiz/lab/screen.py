@@ -126,7 +126,7 @@ class LabActions(Protocol):
 
 
 class LabScreen(KeyScreen):
-    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see Desk."""
+    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see SessionContext."""
 
     def __init__(self, lab: Lab, file: Path, actions: LabActions, place: str = "") -> None:
         super().__init__()

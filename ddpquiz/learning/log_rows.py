@@ -40,8 +40,8 @@ class PointRow:
 class AnswerRow:
     """An answer to a question, as it is saved.
 
-    `chance` is the chance of a blind guess; `calls` is the card that the answer makes due; `retry` is true if the
-    question was answered before in the same sitting; `confidence` (0 to 1) is how sure the learner was.
+    `chance` is the chance of a blind guess; `made_due_card` is the card that the answer makes due; `retry` is true if
+    the question was answered before in the same sitting; `confidence` (0 to 1) is how sure the learner was.
     """
 
     item: str
@@ -50,7 +50,7 @@ class AnswerRow:
     given: str
     level: str
     chance: float
-    calls: str | None = None
+    made_due_card: str | None = None
     retry: bool = False
     confidence: float | None = None
 
@@ -98,7 +98,7 @@ class Row:
     chance: float | None = None
     level: str | None = None
     given: str | None = None
-    calls: str | None = None
+    made_due_card: str | None = None
     retry: bool = False
     undone_device: str | None = None
     undone_sequence: int | None = None
@@ -110,7 +110,9 @@ class Row:
         return Receipt(self.device, self.sequence)
 
 
-_FIELDS = tuple(Row.__dataclass_fields__)
+# The column of each field, which is also its key in an export; files of 0.1 hold one under an older name
+STORED_NAMES = {name: {"made_due_card": "calls"}.get(name, name) for name in Row.__dataclass_fields__}
+_FIELDS = tuple(STORED_NAMES.values())
 FIRST_YEAR, LAST_YEAR = 1970, 2199  # even a wrong clock stays between these; other years were not written by a clock
 LONGEST = 1_000_000  # characters of a text
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # what no text holds: JSON, SQLite or another program would lose it

@@ -42,7 +42,7 @@ from ddpquiz.learning.log_rows import (
     moment,
     row_of,
 )
-from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, make_due, study_day
 
 # The state of each card: derived from the log, and stored beside it so that a start is fast.
 
@@ -86,8 +86,8 @@ class CardStates:
             if row.kind == "review" and row.grade:
                 schedule = self._schedule(row.weights)
                 memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
-            elif row.calls:
-                memories[row.calls] = called(memories.get(row.calls), day)
+            elif row.made_due_card:
+                memories[row.made_due_card] = make_due(memories.get(row.made_due_card), day)
         return memories
 
     def _save(self, memories: Mapping[str, Memory]) -> None:
@@ -205,7 +205,7 @@ class LogReader:
     def count(self) -> int:
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
-    def has_called(self, item: str, day: date) -> bool:
+    def has_made_due(self, item: str, day: date) -> bool:
         """Return whether a wrong answer to a question made a card due on a day."""
         which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {COUNTS}"
         return bool(self._rows(which, item, str(day)))
@@ -257,7 +257,7 @@ class LogReader:
         with reported_faults(self.path):
             yield from (found[:3] for found in self._database.execute(first + which))
 
-    def sureness(self) -> list[tuple[float, int, int]]:
+    def confidences(self) -> list[tuple[float, int, int]]:
         """Return for each confidence how many answers had it, and how many of them were right."""
         which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {COUNTS}"
         return self._select(
@@ -353,7 +353,7 @@ class Progress(LogReader):
         return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
 
     def answer(self, answer: AnswerRow, at: datetime) -> Receipt:
-        """Save an answer to a question, and make the card that it calls due."""
+        """Save an answer to a question, and make the card due that it names."""
         row = Row("answer", answer.item, *_when(at))
         values = {**asdict(answer), "took": _milliseconds(answer.took)}
         return self._append(replace(row, **values))
@@ -400,7 +400,7 @@ class Progress(LogReader):
 
     def _undo_of(self, receipt: Receipt, at: datetime) -> Row:
         (row,) = self._rows(_NAMED, *receipt)
-        undo = Row("undo", row.item, *_when(at), calls=row.calls)
+        undo = Row("undo", row.item, *_when(at), made_due_card=row.made_due_card)
         return replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence)
 
     def use_weights(self, weights: Weights, at: datetime) -> None:
@@ -478,8 +478,8 @@ class Progress(LogReader):
             for row in written:
                 add(self._database, row)
                 self._states.derive(row.item)
-                if row.calls:
-                    self._states.derive(row.calls)
+                if row.made_due_card:
+                    self._states.derive(row.made_due_card)
         self._day = written[-1].day
         return written[-1].receipt
 

@@ -21,7 +21,7 @@ _HINTED = 0.5  # the credit of a right answer after a hint
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answered question; `solved` is true if the learner asked for the solution instead."""
+    """An answered question; `gave_up` is true if the learner asked for the solution instead."""
 
     posed: Posed
     given: str
@@ -30,13 +30,13 @@ class Answer:
     took: timedelta
     _: KW_ONLY
     hints: int = 0
-    solved: bool = False
+    gave_up: bool = False
     late: bool = False  # the time was over; with an empty text it is not an answer, and only the verdict is shown
     confidence: float | None = None
 
     @property
     def right(self) -> bool:
-        return self.verdict.right and not self.solved
+        return self.verdict.right and not self.gave_up
 
     @property
     def credit(self) -> float:
@@ -53,7 +53,7 @@ class QuizAction(Enum):
     """What can happen in a quiz besides an answer."""
 
     HINT = auto()
-    SOLVE = auto()  # stop trying and see the solution
+    GIVE_UP = auto()  # stop trying and see the solution
     SKIP = auto()
     NEXT = auto()
     UNDO = auto()
@@ -71,10 +71,10 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class SetSureness:
+class SetConfidence:
     """How sure the learner is of the answer just given, from 0 to 1."""
 
-    of_it: float | None  # None: the learner does not say
+    value: float | None  # None: the learner does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class GoTo:
     place: int
 
 
-Event = QuizAction | Given | SetSureness | Late | GoTo
+Event = QuizAction | Given | SetConfidence | Late | GoTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,8 @@ def _exam_step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
             return _moved(_recorded(quiz, quiz.pending), place, at)
         case QuizAction.OVERVIEW:
             return _moved(_recorded(quiz, quiz.pending), len(quiz.asked), at)
-        case SetSureness(of_it) if quiz.pending:
-            return _next(_recorded(quiz, replace(quiz.pending, confidence=of_it)), at)
+        case SetConfidence(value) if quiz.pending:
+            return _next(_recorded(quiz, replace(quiz.pending, confidence=value)), at)
         case QuizAction.SKIP if quiz.posed and not quiz.pending:
             return _next(quiz, at)
         case Given(text) if not quiz.pending:
@@ -374,14 +374,14 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
         case QuizAction.BACK | QuizAction.DEMO:
             return replace(quiz, since=at)
         case QuizAction.STOP if posed:
-            after = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts without a sureness
+            after = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts without a confidence
             return _undoable(replace(after, stopped=True, looked=0), quiz)
         case QuizAction.NEXT if quiz.looked:
             return replace(quiz, looked=quiz.looked - 1, since=at)
         case QuizAction.NEXT if quiz.judged:
             return _advanced(quiz, at)
-        case SetSureness(of_it) if quiz.pending and not quiz.judged:
-            return _answered(quiz, replace(quiz.pending, confidence=of_it))
+        case SetConfidence(value) if quiz.pending and not quiz.judged:
+            return _answered(quiz, replace(quiz.pending, confidence=value))
         case _ if posed and not quiz.judged and not quiz.pending:
             return _step_of_question(quiz, posed, event, at)
     return quiz
@@ -394,9 +394,9 @@ def _step_of_question(quiz: Quiz, posed: Posed, event: Event, at: datetime) -> Q
             return _undoable(_advanced(quiz, at), quiz)
         case QuizAction.HINT if quiz.hints < len(posed.question.hints):
             return _hinted(quiz, posed, quiz.hints + 1)
-        case QuizAction.SOLVE:
+        case QuizAction.GIVE_UP:
             return _answered(
-                quiz, Answer(posed, "", Verdict(right=False), at, at - quiz.since, hints=quiz.hints, solved=True)
+                quiz, Answer(posed, "", Verdict(right=False), at, at - quiz.since, hints=quiz.hints, gave_up=True)
             )
         case Late(text):
             return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)

@@ -70,7 +70,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class SurenessBand:
+class ConfidenceBand:
     """How often answers that were given with one confidence were right."""
 
     confidence: float
@@ -101,7 +101,7 @@ class Statistics:
     again: int  # cards that were asked today and come again
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
-    sure: tuple[SurenessBand, ...]
+    sure: tuple[ConfidenceBand, ...]
     strengths: tuple[tuple[Concept, Strength], ...]  # weakest first, and last those without a verdict
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
@@ -138,7 +138,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         again=coming_again(memories, graded),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
-        sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
+        sure=tuple(ConfidenceBand(sure, Share(right, of)) for sure, of, right in progress.confidences()),
         strengths=tuple(sorted(tested, key=lambda pair: (pair[1].label is Label.UNKNOWN, pair[1].mean))),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),
@@ -189,13 +189,13 @@ def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) 
 
 # Whether a learner is right as often as they say they are sure.
 
-_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # the sureness of each key; 1 is a guess
-_FEW = 10  # answers; fewer are too few to show a lean
-ENOUGH = 30  # answers; fewer are too few to rule a lean out
-_LEAN = 1.64  # standard deviations; chance alone reaches this in one sitting out of ten
+_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # the confidence of each key; 1 is a guess
+_FEW = 10  # answers; fewer are too few to show a bias
+ENOUGH = 30  # answers; fewer are too few to rule a bias out
+_BIAS = 1.64  # standard deviations; chance alone reaches this in one sitting out of ten
 
 
-class Lean(Enum):
+class Bias(Enum):
     """In which direction a learner errs."""
 
     OVER = "overconfident"
@@ -205,7 +205,7 @@ class Lean(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The answers that were given with one sureness."""
+    """The answers that were given with one confidence."""
 
     said: float
     answers: int
@@ -214,11 +214,11 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How sureness and right answers agree; `lean` is None while there are too few answers."""
+    """How confidence and right answers agree; `bias` is None while there are too few answers."""
 
     bands: tuple[Band, ...]
-    brier: float  # the mean squared difference of sureness and result; 0 is best, always saying 50% gives 0.25
-    lean: Lean | None
+    brier: float  # the mean squared difference of confidence and result; 0 is best, always saying 50% gives 0.25
+    bias: Bias | None
 
     @property
     def answers(self) -> int:
@@ -226,7 +226,7 @@ class Calibration:
 
     @property
     def said(self) -> float:
-        """The mean sureness."""
+        """The mean confidence."""
         return sum(band.said * band.answers for band in self.bands) / self.answers
 
     @property
@@ -235,8 +235,8 @@ class Calibration:
         return sum(band.right for band in self.bands) / self.answers
 
 
-def sureness(chance: float) -> dict[int, float]:
-    """Return the sureness that each key means, for a question with this chance of a right guess.
+def confidence_keys(chance: float) -> dict[int, float]:
+    """Return the confidence that each key means, for a question with this chance of a right guess.
 
     That chance is rounded to quarters, so that guesses at questions of several kinds can be counted together.
     """
@@ -244,10 +244,10 @@ def sureness(chance: float) -> dict[int, float]:
 
 
 def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
-    """Return the calibration of answers, each with the sureness and whether it was right; None when there are none.
+    """Return the calibration of answers, each with the confidence and whether it was right; None when there are none.
 
     For a learner who is right exactly as often as they say, the number of right answers has the mean sum p and the
-    variance sum p(1-p); only a larger difference is a lean.
+    variance sum p(1-p); only a larger difference is a bias.
     """
     given = list(answers)
     if not given:
@@ -260,5 +260,5 @@ def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
     brier = sum((said - right) ** 2 for said, right in given) / len(given)
     surplus = sum(said - right for said, right in given)
     spread = math.sqrt(sum(said * (1 - said) for said, _ in given))
-    lean = Lean.OVER if surplus > _LEAN * spread else Lean.UNDER if -surplus > _LEAN * spread else Lean.NONE
-    return Calibration(bands, brier, lean if len(given) >= (ENOUGH if lean is Lean.NONE else _FEW) else None)
+    bias = Bias.OVER if surplus > _BIAS * spread else Bias.UNDER if -surplus > _BIAS * spread else Bias.NONE
+    return Calibration(bands, brier, bias if len(given) >= (ENOUGH if bias is Bias.NONE else _FEW) else None)

@@ -16,7 +16,7 @@ from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 GAP = 5  # cards between a forgotten card and its return
 MORE = 10  # new cards that are added at once when a limit holds back others
-_STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
+_LEECH_AFTER = 4  # times forgotten; then the card's demo helps more than the card
 
 
 class Return(Enum):
@@ -25,11 +25,11 @@ class Return(Enum):
     NO = auto()
     SOON = auto()  # after a few others
     LAST = auto()  # at the end of the sitting
-    ASIDE = auto()  # no: it was forgotten so often that its demo helps more
+    LEECH = auto()  # no: it was forgotten so often that its demo helps more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DealRules:
+class QueueRules:
     """How many cards a sitting asks, and which."""
 
     limit: int
@@ -41,10 +41,10 @@ class DealRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class SessionQueue:
     """The cards of a sitting, and how many others were held back."""
 
-    rules: DealRules
+    rules: QueueRules
     cards: tuple[Card, ...]
     due_held: int = 0  # by the limit of the sitting
     later: int = 0  # new cards of this day that the limit of the sitting held back
@@ -57,7 +57,7 @@ class Deal:
         return len(self.held) - self.later
 
 
-def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: DealRules) -> Deal:
+def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: QueueRules) -> SessionQueue:
     """Choose the cards of a sitting from `cards`, which are in learning order.
 
     Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
@@ -67,7 +67,7 @@ def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules
     seen = [(card, memories[key]) for card, key in asked if key in memories]
     if rules.cram:
         seen.sort(key=lambda pair: pair[1].due)
-        return Deal(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
+        return SessionQueue(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
     again = _returns(memories, rules.earlier)
     soon = [card for card, key in asked if again.get(key) is Return.SOON][: rules.limit]
     last = [card for card, key in asked if again.get(key) is Return.LAST][: rules.limit - len(soon)]
@@ -79,7 +79,7 @@ def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules
     of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
-    return Deal(
+    return SessionQueue(
         rules,
         (*once[:GAP], *soon, *once[GAP:], *last),
         due_held=len(due) - len(chosen),
@@ -104,7 +104,7 @@ def should_return(grades: Sequence[Grade], lapses: int) -> Return:
     if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
         return Return.NO
     if grades[-1].forgot:
-        return Return.ASIDE if max(grades.count(Grade.AGAIN), lapses) >= _STUCK_AFTER else Return.SOON
+        return Return.LEECH if max(grades.count(Grade.AGAIN), lapses) >= _LEECH_AFTER else Return.SOON
     return Return.LAST if grades.count(Grade.HARD) == 1 else Return.NO
 
 
@@ -190,7 +190,7 @@ class Sitting:
 
     schedule: Schedule
     known: Mapping[str, Memory]  # before this sitting
-    deal: Deal
+    chosen: SessionQueue
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
@@ -203,12 +203,12 @@ class Sitting:
     @property
     def cram(self) -> bool:
         """True if grades change no memory."""
-        return self.deal.rules.cram
+        return self.chosen.rules.cram
 
     @property
     def earlier(self) -> Mapping[str, Sequence[Grade]]:
         """The grades of this day before this sitting; in a cram they do not count."""
-        return {} if self.cram else self.deal.rules.earlier
+        return {} if self.cram else self.chosen.rules.earlier
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -225,8 +225,8 @@ class Sitting:
 
     @property
     def count(self) -> int:
-        """How many of the dealt cards were not asked earlier on this day."""
-        return sum(card.key not in self.earlier for card in self.deal.cards)
+        """How many of the chosen cards were not asked earlier on this day."""
+        return sum(card.key not in self.earlier for card in self.chosen.cards)
 
     @property
     def place(self) -> int:
@@ -235,8 +235,8 @@ class Sitting:
 
     @property
     def share(self) -> float:
-        """The share of the dealt cards that are done."""
-        return 1 - len(self.queue) / max(1, len(self.deal.cards))
+        """The share of the chosen cards that are done."""
+        return 1 - len(self.queue) / max(1, len(self.chosen.cards))
 
     @property
     def coming_again(self) -> int:
@@ -244,7 +244,7 @@ class Sitting:
         return sum(bool(self.grades(card)) for card in self.queue[1:])
 
     @property
-    def called(self) -> bool:
+    def is_made_due(self) -> bool:
         """True if the card on screen was never seen, but made due by a wrong answer."""
         memory = self.memory(self.queue[0])
         return memory is not None and memory.stability is None
@@ -255,10 +255,10 @@ class Sitting:
         return news(self.previous, self)[0] if self.previous else None
 
     @property
-    def stuck(self) -> Card | None:
+    def leech(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked again today."""
         last = self.last
-        return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
+        return last.card if isinstance(last, Review) and last.again is Return.LEECH else None
 
     def memory(self, card: Card) -> Memory | None:
         return self.learned.get(card.key) or self.known.get(card.key)
@@ -276,11 +276,11 @@ class Sitting:
 
 
 def begin(
-    dealt: Deal, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
+    chosen: SessionQueue, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
     """Return a sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
-    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons)
+    return Sitting(schedule, memories, chosen, chosen.cards, at, buttons)
 
 
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
@@ -290,8 +290,8 @@ def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
             return replace(sitting.previous, since=at)
         case StudyAction.BACK:
             return replace(sitting, since=at)
-        case StudyAction.MORE if not sitting.queue and sitting.deal.held:
-            return _dealt_more(sitting, at)
+        case StudyAction.MORE if not sitting.queue and sitting.chosen.held:
+            return _add_more(sitting, at)
         case _ if sitting.card is None:
             return sitting
         case StudyAction.SHOW:
@@ -326,11 +326,11 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
     return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})
 
 
-def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
-    deal = sitting.deal
-    more, held = deal.held[:MORE], deal.held[MORE:]
-    deal = replace(deal, cards=(*deal.cards, *more), later=max(0, deal.later - len(more)), held=held)
-    return replace(_next(sitting, more, at), deal=deal)
+def _add_more(sitting: Sitting, at: datetime) -> Sitting:
+    chosen = sitting.chosen
+    more, held = chosen.held[:MORE], chosen.held[MORE:]
+    chosen = replace(chosen, cards=(*chosen.cards, *more), later=max(0, chosen.later - len(more)), held=held)
+    return replace(_next(sitting, more, at), chosen=chosen)
 
 
 def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:
@@ -347,7 +347,7 @@ class StudySummary:
     known: int  # cards that were learned on an earlier day
     recalled: int  # those of them recalled at first sight
     pace: timedelta | None  # the median time for a card
-    wanting: str | None  # the concept with most cards forgotten at first sight
+    weakest_concept: str | None  # the concept with most cards forgotten at first sight
 
 
 def sum_up(sitting: Sitting) -> StudySummary:
@@ -366,5 +366,5 @@ def sum_up(sitting: Sitting) -> StudySummary:
         known=len(known),
         recalled=sum(not review.grade.forgot for review in known),
         pace=times[len(times) // 2] if times else None,
-        wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
+        weakest_concept=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
     )

@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
-from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, SessionContext, SittingScreen, header, note_lines
 
 # The points of an explanation: which are ticked, by which words, and the model answer to compare with.
 
@@ -113,14 +113,14 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def __init__(
         self,
-        desk: Desk,
+        context: SessionContext,
         state: Explaining,
         *,
         editor: bool = False,
         drafts: Mapping[str, str] | None = None,
         judge: Callable[[Prompt, str], Opinion] | None = None,
     ) -> None:
-        super().__init__(desk)
+        super().__init__(context)
         self.state = state
         self._drafts = Drafts(drafts or {})
         self._area = TextArea()  # written so far, of the prompt on screen
@@ -294,16 +294,16 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def _do(self, event: explain.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
+        now = self.context.clock()
         after = explain.step(self.state, event, now)
         added, removed = explain.news(self.state, after)
         before = self._receipts.pop() if removed else None
         if added:
             points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
             row = log_rows.ExplanationRow(item=added.prompt.key, took=added.took, given=added.text, points=points)
-            self._receipts.append(self.desk.progress.explain(row, now, instead_of=before))
+            self._receipts.append(self.context.progress.explain(row, now, instead_of=before))
         elif before:
-            self.desk.progress.undo(before, now)
+            self.context.progress.undo(before, now)
         moved = after.place != self.state.place
         if moved and self.writing:
             self._drafts.leave(self.state.prompts[self.state.place].key, self.text)

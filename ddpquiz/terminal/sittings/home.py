@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import streak
 from ddpquiz.terminal.sittings import study as card_view
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, note_lines
 from ddpquiz.terminal.sittings.study import forecast
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
@@ -68,8 +68,8 @@ class HomeActions(Protocol):
 class Home(SittingScreen):
     """The overview, and the pages opened from it: a lesson or the statistics; `look` computes the standing again."""
 
-    def __init__(self, desk: Desk, look: Callable[[], Standing], actions: HomeActions) -> None:
-        super().__init__(desk)
+    def __init__(self, context: SessionContext, look: Callable[[], Standing], actions: HomeActions) -> None:
+        super().__init__(context)
         self._look = look
         self._actions = actions
         self._page: RenderableType | None = None
@@ -173,7 +173,7 @@ class Home(SittingScreen):
         for advice in advise(self._now):
             _, name, *rest = advice.command.split()
             key = "enter" if advice.on_path else "n" if "--new" in rest else _KEYS[name]
-            title = self.desk.concepts[rest[0]].title if rest and rest[0] in self.desk.concepts else ""
+            title = self.context.concepts[rest[0]].title if rest and rest[0] in self.context.concepts else ""
             does = "study more" if key == "n" else f'{name} "{title}"' if title else name
             rows.append((Text(key, style="key"), Text(plain(f"{does}: {advice.why}"))))
         return columns(rows)

@@ -12,7 +12,7 @@ from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, Stage
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, columns, counted
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, note_lines
 
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
 
@@ -54,8 +54,8 @@ class PathActions(Protocol):
 class PathScreen(SittingScreen):
     """The stages of a path; a lesson that was not read yet is opened at once."""
 
-    def __init__(self, desk: Desk, actions: PathActions, concept: Concept) -> None:
-        super().__init__(desk)
+    def __init__(self, context: SessionContext, actions: PathActions, concept: Concept) -> None:
+        super().__init__(context)
         self._actions = actions
         self._visits = 0
         self._reads = False  # the lesson is on the screen
@@ -119,7 +119,7 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "n" or (key == "enter" and not now):
             self._next_concept()
-        elif key == "q" or (key == "escape" and self.desk.back_to):
+        elif key == "q" or (key == "escape" and self.context.back_to):
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:
@@ -162,7 +162,7 @@ class PathScreen(SittingScreen):
         return done
 
     def _save(self, stage: StageName, state: StageState) -> None:
-        self.desk.progress.stage(f"{self.path.concept.id}/{stage}", state, self.desk.clock())
+        self.context.progress.stage(f"{self.path.concept.id}/{stage}", state, self.context.clock())
         self._look_again()
 
     def _look_again(self) -> None:
@@ -181,7 +181,7 @@ class PathScreen(SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw how to go on, unless the home screen does that."""
-        if self.desk.back_to:
+        if self.context.back_to:
             return Group()
         name, now = self.path.concept.id, self.path.current
         if now:

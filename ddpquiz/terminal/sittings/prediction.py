@@ -31,9 +31,9 @@ class Prediction:
 
 
 def ask(posed: Posed, demo: str, console: Console, place: str = "") -> Prediction | None:
-    """Ask for a prediction on a screen of its own; return None if the learner gives none. For `place` see Desk.
+    """Ask for a prediction on a screen of its own; return None if the learner gives none.
 
-    Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
+    For `place` see SessionContext. Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
     """
     screen = PredictionScreen(posed, demo, place)
     screen.show(console)
@@ -119,7 +119,7 @@ def verdict_line(prediction: Prediction, posed: Posed) -> str:
     return f'✗ The run showed {shown}. You predicted "{prediction.words}".'
 
 
-def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: bool) -> RenderableType:
+def outcome(prediction: Prediction, posed: Posed, card: str | None, *, ok: bool) -> RenderableType:
     """Draw the steps to the right answer, and which card is due; `ok` is false when the run failed."""
     if not ok:
         return prose(f'You predicted "{prediction.words}". The run ended before it could show whether that is right.')
@@ -127,7 +127,7 @@ def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: boo
         return Group()
     parts: list[RenderableType] = [Text(), Text("Why the run shows that", style="head")]
     parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
-    if called:
+    if card:
         concept = posed.question.concept
-        parts.append(Text(f"The card {plain(called)} is due: ddpquiz study {plain(concept)}", style="quiet"))
+        parts.append(Text(f"The card {plain(card)} is due: ddpquiz study {plain(concept)}", style="quiet"))
     return Group(*parts)

@@ -388,7 +388,7 @@ def verdict(answer: Answer) -> Text:
     """Return in one line whether an answer is right."""
     if answer.late and not answer.given:
         return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
-    if answer.solved:
+    if answer.gave_up:
         return Text("This is the solution; the question earns nothing.", style="warn")
     late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:

@@ -14,9 +14,9 @@ from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
+from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, SetConfidence
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.statistics import sureness
+from ddpquiz.learning.statistics import confidence_keys
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns
@@ -33,7 +33,7 @@ from ddpquiz.terminal.sittings.question_view import (
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SessionContext, SittingScreen, header, note_lines
 
 # The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
 
@@ -133,9 +133,9 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
         return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
-        said = zip(words, sureness(chance(question)).items(), strict=True)
+        said = zip(words, confidence_keys(chance(question)).items(), strict=True)
         rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
-        return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
+        return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
     return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
@@ -168,19 +168,19 @@ def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
 
 # The screen of a quiz: each answer is saved before its verdict is shown.
 
-_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
+_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz."""
 
-    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
-        super().__init__(desk)
+    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+        super().__init__(context)
         self.quiz = state
         self.note = command.opening
         self.command = command
         self._first: Quiz | None = None  # before what was wrong was asked once more
-        self._log = AnswerLog(desk.progress, desk.concepts)
+        self._log = AnswerLog(context.progress, context.concepts)
         self._dice = dice
         self._number = NumberEntry()
         before = self._strengths(state.began).values()
@@ -287,9 +287,9 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _press_on_question(self, posed: Posed, key: str) -> None:
         """Obey a key while a question waits for its answer, or for how sure the learner is of it."""
         if self.quiz.pending:
-            said = sureness(chance(posed.question))
+            said = confidence_keys(chance(posed.question))
             if key.isdecimal() and int(key) in said:
-                self._do(SetSureness(said[int(key)]))
+                self._do(SetConfidence(said[int(key)]))
         elif self.quiz.rules.exam and key in ("h", "x"):
             self.note = question_view.IN_EXAM
         elif key in _ACTIONS:
@@ -325,16 +325,16 @@ class QuizScreen(AnswerScreen, SittingScreen):
             quiz_result.QuizResult(
                 quiz=self._first or self.quiz,
                 again=self.quiz if self._first else None,
-                strengths=self._strengths(self.desk.clock()),
-                called=self._log.called,
-                concepts=self.desk.concepts,
+                strengths=self._strengths(self.context.clock()),
+                made_due=self._log.made_due,
+                concepts=self.context.concepts,
                 command=self.command,
                 explained=self._is_first,
             )
         )
 
     def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
-        return mastery.strengths(self.desk.progress.last_answers(), study_day(at))
+        return mastery.strengths(self.context.progress.last_answers(), study_day(at))
 
     def help(self) -> RenderableType:
         return Group(super().help(), *(quiz_result.legend() if self.over else []))
@@ -347,16 +347,20 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._do(Given(text))
 
     def _left(self) -> timedelta | None:
-        return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
+        return self.quiz.left(self.context.clock()) if self.quiz.rules.timed else None
 
     @property
     def _demo(self) -> DemoLink | None:
-        return self.demo_of(self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.wanting(self.quiz))
+        return self.demo_of(
+            self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.weakest_concept(self.quiz)
+        )
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
         posed = self.quiz.posed
-        return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.desk.place)
+        return question_view.where(
+            self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
+        )
 
     def _note_lines(self) -> list[RenderableType]:
         return note_lines(self.note or question_view.remark(self.quiz))
@@ -375,14 +379,14 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
-        missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
-        self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
+        missed = self.context.questions({question.key for question in self.quiz.missed})  # to be posed anew
+        self.quiz = quiz.begin(missed, self._dice, self.context.clock(), retry=True)
         self.entry = Entry()  # drop what was entered before the quiz was stopped
         self._log.close()
 
     def _do(self, event: Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
+        now = self.context.clock()
         after = quiz.step(self.quiz, event, now)
         added, removed = quiz.news(self.quiz, after)
         if removed:
@@ -402,10 +406,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
 class QuizByLines(QuizScreen):
     """A quiz that obeys lines as well as keys."""
 
-    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
-        super().__init__(desk, state, dice, command)
+    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+        super().__init__(context, state, dice, command)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
-        self._unread_sureness = False  # the next line is the sureness of such an answer
+        self._unread_confidence = False  # the next line is the confidence of such an answer
 
     def new_lines(self) -> RenderableType:
         if answer := self.quiz.shown:
@@ -426,14 +430,14 @@ class QuizByLines(QuizScreen):
 
     def handle_line(self, line: str) -> None:
         """Obey a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
-        if self._unread_sureness:
-            self._unread_sureness = False
+        if self._unread_confidence:
+            self._unread_confidence = False
             return
         posed = self.quiz.posed
         key = line.removeprefix(":")
-        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
+        said = confidence_keys(chance(posed.question)) if posed and self.quiz.pending else {}
         if said and (key in map(str, said) or self.command.final or not key):
-            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
+            self._do(SetConfidence(said.get(int(key)) if key.isdecimal() else None))
             return
         as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
         self.note = ""
@@ -468,6 +472,6 @@ class QuizByLines(QuizScreen):
             return
         key = posed.question.key
         self.unread[key] = unclear
-        self._unread_sureness = self.quiz.rules.confidence
+        self._unread_confidence = self.quiz.rules.confidence
         style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
         self._do(QuizAction.SKIP)

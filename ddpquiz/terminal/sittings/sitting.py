@@ -1,4 +1,4 @@
-"""What sittings share: the desk, flags, runs of demos and proofs, and sittings by lines instead of keys."""
+"""What sittings share: the context, flags, runs of demos and proofs, and sittings by lines instead of keys."""
 
 import contextlib
 from abc import abstractmethod
@@ -47,7 +47,7 @@ class Actions(Protocol):
 
 
 @dataclass
-class Desk:
+class SessionContext:
     """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock.
 
     `place` is where a sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen
@@ -70,14 +70,14 @@ class Desk:
 class SittingScreen(KeyScreen):
     """The screen of a sitting, controlled by keys or, in a pipe, by lines."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, context: SessionContext) -> None:
         super().__init__()
-        self.desk = desk
+        self.context = context
 
     @property
     def leave(self) -> Hotkey:
         """The key that leaves, named after where it leads."""
-        return leave_to(self.desk.back_to)
+        return leave_to(self.context.back_to)
 
     @property
     @abstractmethod
@@ -105,10 +105,10 @@ class SittingScreen(KeyScreen):
 
     def opened(self) -> None:
         """Import torch while the learner reads."""
-        self.desk.actions.warm()
+        self.context.actions.warm()
 
     def demo_of(self, concept: str | None) -> DemoLink | None:
-        found = self.desk.concepts.get(concept or "")
+        found = self.context.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
     def run_demo(self, link: DemoLink | None, *, answered: str = "", step: bool = False) -> bool:
@@ -116,21 +116,21 @@ class SittingScreen(KeyScreen):
         if link is None:
             self.note = "This concept has no demo."
             return False
-        said = self._leave(lambda: self.desk.actions.demo(link, answered=answered, step=step))
+        said = self._leave(lambda: self.context.actions.demo(link, answered=answered, step=step))
         self.note = said if isinstance(said, str) else self.note
         return said is not None
 
     def run_proof(self, posed: Posed) -> None:
-        self._leave(lambda: self.desk.actions.prove(posed))
+        self._leave(lambda: self.context.actions.prove(posed))
 
     def flag(self, item: str) -> None:
-        now = self.desk.clock()
+        now = self.context.clock()
         if receipts := self._flags.pop(item, []):
             for receipt in receipts:
-                self.desk.progress.undo(receipt, now)
+                self.context.progress.undo(receipt, now)
             self.note = "flag removed"
         else:
-            self._flags[item] = [self.desk.progress.flag(item, "", now)]
+            self._flags[item] = [self.context.progress.flag(item, "", now)]
             self.note = "flagged as wrong or unclear · f removes the flag"
 
     def is_flagged(self, item: str) -> bool:
@@ -142,12 +142,12 @@ class SittingScreen(KeyScreen):
     @cached_property
     def _flags(self) -> dict[str, list[Receipt]]:
         flags: dict[str, list[Receipt]] = {}
-        for row in self.desk.progress.entries("flag"):
+        for row in self.context.progress.entries("flag"):
             flags.setdefault(row.item, []).append(row.receipt)
         return flags
 
     def show_source(self, key: str) -> None:
-        source = self.desk.sources.get(key)
+        source = self.context.sources.get(key)
         self.note = source_line(source) if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:

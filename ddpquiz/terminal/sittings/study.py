@@ -17,11 +17,21 @@ from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import MORE, Deal, Hiding, Return, Review, Sitting, StudyAction, StudySummary, sum_up
+from ddpquiz.learning.study import (
+    MORE,
+    Hiding,
+    Return,
+    Review,
+    SessionQueue,
+    Sitting,
+    StudyAction,
+    StudySummary,
+    sum_up,
+)
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, SessionContext, SittingScreen, header, note_lines
 
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
@@ -55,7 +65,7 @@ WELCOME = (
 def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due after a missed question" if sitting.called else ""
+    made_due = "due after a missed question" if sitting.is_made_due else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
     cram = "cram: the schedule does not change" if sitting.cram else ""
@@ -63,7 +73,7 @@ def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     flag = "flagged" if flagged else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
-    return header(path, f"{bar} {first}", *more, cram, again, called, flag, "" if path else sitting.queue[0].concept)
+    return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
 
 
 def buttons(days: Mapping[Grade, int | None]) -> Text:
@@ -80,7 +90,7 @@ def about_last(sitting: Sitting, *, has_demo: bool) -> str:
     before = sitting.previous
     if before is None or before.card is None or sitting.shown:
         return ""
-    if sitting.stuck:
+    if sitting.leech:
         return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
     done, cram = sitting.last, sitting.cram
     if done is None:
@@ -117,7 +127,7 @@ def proven(count: int) -> str:
     return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
-def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
+def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: SessionQueue, hidden: int) -> Group:
     """Draw what the learner can do when no card is due; `hidden` cards were hidden by the learner."""
     lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
     if held.proven_held:
@@ -135,16 +145,18 @@ def forecast(soon: Sequence[int], day: date) -> str:
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
 
-def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_read: str | None) -> RenderableType:
+def result(
+    sitting: Sitting, context: SessionContext, a_day: int | None, command: str, to_read: str | None
+) -> RenderableType:
     """Draw the result of a sitting.
 
     `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
     concept to read about.
     """
     summary = sum_up(sitting)
-    begun = standing.begun(sitting.memories, study_day(desk.clock()))
+    begun = standing.begun(sitting.memories, study_day(context.clock()))
     if not sitting.queue:
-        held = _held_back(sitting.deal, a_day, begun, command, cram=sitting.cram)
+        held = _held_back(sitting.chosen, a_day, begun, command, cram=sitting.cram)
     elif sitting.cram:
         held = [f"`{command}` begins anew."]
     else:
@@ -157,20 +169,20 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
     if summary.pace:
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
-    lines.append(Text(_due(sitting, desk)))
-    if (found := desk.concepts.get(to_read or "")) and not desk.place:  # a path has its own lesson
+    lines.append(Text(_due(sitting, context)))
+    if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
 
 
 def _left(sitting: Sitting, command: str, begun: int) -> str:
-    """Return how many cards the next sitting deals, counted as in its header, and the command that continues."""
-    deal = sitting.deal
+    """Return how many cards the next sitting asks, counted as in its header, and the command that continues."""
+    chosen = sitting.chosen
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
-    left = [card for card in deal.cards if card.key not in done]
+    left = [card for card in chosen.cards if card.key not in done]
     again = sum(bool(sitting.grades(card)) for card in left)
-    fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
+    fills_up = min(chosen.due_held + chosen.later, len(chosen.cards) - len(left))  # to the limit that held these back
     count = len(left) - again + fills_up
     cards = f"{count} card{'s' * (count != 1)}"
     coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
@@ -179,7 +191,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
-    """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+    """Return the command that asks the cards that are left; `begun` new cards were asked on this day."""
     if a_day is None:
         return command
     new = sum(sitting.memory(card) is None for card in sitting.queue)
@@ -187,36 +199,36 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
     return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
 
 
-def _due(sitting: Sitting, desk: Desk) -> str:
+def _due(sitting: Sitting, context: SessionContext) -> str:
     """Return how many cards are due now and soon, with the same words and numbers as the home page."""
-    day = study_day(desk.clock())
-    hidden = desk.progress.hidden(day)
-    cards = {card.key for concept in desk.concepts.values() for card in concept.cards} - hidden
-    known = {**sitting.memories, **desk.progress.memories()}  # a prediction may have made cards due meanwhile
+    day = study_day(context.clock())
+    hidden = context.progress.hidden(day)
+    cards = {card.key for concept in context.concepts.values() for card in concept.cards} - hidden
+    known = {**sitting.memories, **context.progress.memories()}  # a prediction may have made cards due meanwhile
     memories = {key: memory for key, memory in known.items() if key in cards}
     soon = forecast(study.due_soon(memories, day), day)
-    graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
+    graded = context.progress.grades(day)  # without those of a cram, which do not change the schedule
     again = study.coming_again(memories, graded)
     due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
     return f"Due now: {due}. In the next seven days: {soon}."
 
 
-def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
     lines: list[str] = []
-    if cram and deal.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
-    elif deal.due_held or deal.later:
-        counts = ((deal.due_held, "due"), (deal.later, "new"))
+    if cram and chosen.due_held:  # the next cram begins with the same cards
+        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+    elif chosen.due_held or chosen.later:
+        counts = ((chosen.due_held, "due"), (chosen.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
         lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
-    if a_day is not None and deal.of_other_days:
-        more = min(MORE, deal.of_other_days)
+    if a_day is not None and chosen.of_other_days:
+        more = min(MORE, chosen.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
         today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {limit}{today}. {deal.of_other_days} wait: {lift}.")
-    return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
+        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
 
 
 def _seconds(duration: timedelta) -> str:
@@ -241,14 +253,14 @@ class StudyScreen(SittingScreen):
 
     def __init__(
         self,
-        desk: Desk,
+        context: SessionContext,
         sitting: study.Sitting,
         *,
         a_day: int | None = standing.NEW_A_DAY,
         go_on: str = "ddpquiz study",
         opening: Sequence[str] = (),
     ) -> None:
-        super().__init__(desk)
+        super().__init__(context)
         self.sitting = sitting
         self.lookup: Lookup | None = None
         self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
@@ -300,7 +312,7 @@ class StudyScreen(SittingScreen):
             return []
         if self.sitting.cram:
             return [buttons(dict.fromkeys(self.sitting.buttons))]
-        return [buttons(self.sitting.preview(study_day(self.desk.clock())))]
+        return [buttons(self.sitting.preview(study_day(self.context.clock())))]
 
     def keys(self) -> list[Hotkey]:
         if self.lookup:
@@ -308,7 +320,7 @@ class StudyScreen(SittingScreen):
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
-            more = [more_key(len(held))] if (held := self.sitting.deal.held) else []
+            more = [more_key(len(held))] if (held := self.sitting.chosen.held) else []
             return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
@@ -339,7 +351,7 @@ class StudyScreen(SittingScreen):
             case "/":
                 from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
 
-                self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
+                self.lookup = Lookup(Catalog((), tuple(self.context.concepts.values()), self.context.sources))
             case "u":
                 self.note = "undone" if self.sitting.previous else ""
                 self._do(StudyAction.UNDO)
@@ -371,7 +383,7 @@ class StudyScreen(SittingScreen):
             self.left = self.sitting.stopped
 
     def summary(self) -> RenderableType:
-        return result(self.sitting, self.desk, self._a_day, self._go_on, self._concept_to_read())
+        return result(self.sitting, self.context, self._a_day, self._go_on, self._concept_to_read())
 
     def new_lines(self) -> RenderableType:
         if self.lookup:
@@ -393,18 +405,18 @@ class StudyScreen(SittingScreen):
 
     def _do(self, event: study.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
+        now = self.context.clock()
         after = study.step(self.sitting, event, now)
         added, removed = study.news(self.sitting, after)
         if added:
             self._receipts.append(self._save(added, now))
         if removed and (receipt := self._receipts.pop()):
-            self.desk.progress.undo(receipt, now)
+            self.context.progress.undo(receipt, now)
         self.sitting = after
 
     def _save(self, done: study.Done, now: datetime) -> Receipt | None:
         """Append what was done to the log; a grade in a cram does not change the schedule."""
-        progress, card = self.desk.progress, done.card.key
+        progress, card = self.context.progress, done.card.key
         match done:
             case Review():
                 return None if self.sitting.cram else progress.review(card, done.grade, now, done.took)
@@ -414,34 +426,34 @@ class StudyScreen(SittingScreen):
                 return progress.bury(card, now)
 
     def _where(self) -> Text:
-        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.desk.place)
+        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
 
     def _about_last(self) -> str:
-        stuck = self.sitting.stuck
-        return about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
+        leech = self.sitting.leech
+        return about_last(self.sitting, has_demo=bool(leech and self.demo_of(leech.concept)))
 
     def _concept_to_read(self) -> str | None:
         """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
-        return study.sum_up(self.sitting).wanting or self._weakest
+        return study.sum_up(self.sitting).weakest_concept or self._weakest
 
     @cached_property
     def _weakest(self) -> str | None:
         answers = (
-            row for row in self.desk.progress.last_answers() if row.item.rpartition("/")[0] in self.desk.concepts
+            row for row in self.context.progress.last_answers() if row.item.rpartition("/")[0] in self.context.concepts
         )
-        return mastery.weakest(mastery.strengths(answers, study_day(self.desk.clock())))
+        return mastery.weakest(mastery.strengths(answers, study_day(self.context.clock())))
 
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
             return self._concept_to_read()
-        stuck = None if self.sitting.shown else self.sitting.stuck
-        return (stuck or self.sitting.card).concept
+        leech = None if self.sitting.shown else self.sitting.leech
+        return (leech or self.sitting.card).concept
 
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""
         card = self.sitting.card
-        found = self.desk.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
+        found = self.context.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
         return next(iter(found), None)
 
     def _prove(self) -> None:

@@ -1,4 +1,4 @@
-"""What `study`, `test` and home share: the choice of concepts, the desk, and runs of demos and proofs."""
+"""What `study`, `test` and home share: the choice of concepts, the context, and runs of demos and proofs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
+from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 
 
 def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> Sequence[Concept]:
@@ -40,10 +40,10 @@ def words(*first: str, **options: str | int | None) -> str:
     return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 
 
-def desk(catalog: Catalog, progress: Progress, place: str = "", back_to: str = "") -> Desk:
-    """Return what every sitting needs; for `place` and `back_to` see Desk."""
+def context(catalog: Catalog, progress: Progress, place: str = "", back_to: str = "") -> SessionContext:
+    """Return what every sitting needs; for `place` and `back_to` see SessionContext."""
     concepts = {concept.id: concept for concept in catalog.concepts}
-    return Desk(progress, concepts, catalog.sources, Runs(), clock.now, place, "stages" if place else back_to)
+    return SessionContext(progress, concepts, catalog.sources, Runs(), clock.now, place, "stages" if place else back_to)
 
 
 class Runs:
@@ -83,7 +83,7 @@ def run_command(command: Callable[[], None]) -> None:
             raise KeyboardInterrupt from None
 
 
-def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
+def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
     """Show a sitting, or read its commands from a pipe; its summary stays in the scrollback.
 
     A stage of a guided path leaves no summary: the path goes on, and has its own.
@@ -96,7 +96,7 @@ def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -
             sitting.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt:
         interrupted = True
-    if not sitting.desk.place:
+    if not sitting.context.place:
         show(console, sitting.summary())
     if interrupted:
         raise typer.Exit(130)
