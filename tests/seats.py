@@ -7,7 +7,7 @@ import random
 from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
-from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.quiz import PLAIN, Given
@@ -16,11 +16,12 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.explain import ExplainByLines
 from ddpquiz.terminal.sittings.quiz import QuizByLines
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome
 from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 
-class Actions:
+class NotedRanks:
     """Notes what was started instead of starting it."""
 
     def __init__(self):
@@ -31,20 +32,29 @@ class Actions:
     def warm(self):
         self.started.append("warm")
 
-    def demo(self, link, *, answered="", step=False):
+    def demo(self, link, how=PLAIN_VISIT):
         self.started.append(link.run)
-        self.asked = {"answered": answered, "step": step}
+        self.how = how
         if self.error:
             raise self.error
-        return self.said
+        return DemoOutcome(self.said, was_predicted=bool(self.said), ended_well=True)
 
     def prove(self, posed):
         self.started.append(posed.question.key)
 
 
-def context(progress, clock=None):
-    concepts = {"ring": RING, "ddp": DDP}
-    return SessionContext(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
+def context(progress, clock=None, concepts=(RING, DDP), labs=()):
+    track, sources = Track("collectives", "Collectives", ("ring", "ddp")), {"dist": Source("dist", "PyTorch docs")}
+    opened = []
+    session = SessionContext(
+        Catalog((track,), concepts, sources, labs=tuple(labs)),
+        progress,
+        clock or Clock(),
+        open_lab=lambda name, place: opened.append((name, place)),
+        ranks=NotedRanks(),
+    )
+    session.opened = opened
+    return session
 
 
 def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, cram=False, proven=(), **options):

@@ -153,7 +153,7 @@ def test_commands_come_after_escape_and_other_letters_are_text(progress):
     assert "Hint  Count the bytes on the busiest link.\n" in screen(seat)
     assert "h hint" not in screen(seat)
     press(seat, "x", "escape", "d")
-    assert seat.context.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
     assert "> x_" in screen(seat)
     assert "Explain 2/2" in screen(press(seat, "escape", "s"))
     assert "Explain 1/2" in screen(press(seat, "escape", "u"))

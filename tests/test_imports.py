@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "terminal.runs": {KIT, "events", "jobs", "diagnosis", "ranks", "errors", "paths"},
     "terminal.pages": {KIT, "events", "plan", "learning", "curriculum", "errors", "paths"},
     "terminal.sittings": {
-        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths")
+        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "benchmark", "events", "curriculum"),
+        *("errors", "paths"),
     },
     "terminal": set(),
     "web": {KIT, "terminal.pages", "events", "diagnosis", "learning", "curriculum", "errors", "atomic_file"},

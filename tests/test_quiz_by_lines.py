@@ -54,6 +54,6 @@ def test_where_lines_are_read_the_time_of_a_proof_does_not_count_as_time_spent_o
     def prove(_posed):
         seat.context.clock.at += timedelta(hours=1)
 
-    seat.context.actions.prove = prove
+    seat.context.ranks.prove = prove
     spoken(seat, "1", ":p", "[4.0, 6.0]")
     assert [row.took < 60_000 for row in progress.entries("answer")] == [True, True]

@@ -122,9 +122,9 @@ def test_with_confidence_the_end_of_the_time_asks_how_sure_and_the_clock_stays_o
 
 def test_while_the_clock_runs_no_demo_stops_it(progress):
     seat = press(quizzing(progress, BYTES, rules=TIMED), "d")
-    assert seat.context.actions.started == []
+    assert seat.context.ranks.started == []
     press(seat, "2", "d")
-    assert seat.context.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
 
 
 def test_the_time_of_a_question_ends_in_a_terminal(home):

@@ -184,7 +184,7 @@ def test_an_exam_in_a_pipe_shows_nothing_before_the_end(progress):
     text = spoken(seat, "h", "1", ":x", ":p", "[4.0, 6.0]")
     assert text.count("An exam has no hints, solutions or demos; s goes to the next question.\n") == 2
     assert "The proof comes with the verdict.\n" in text
-    assert seat.context.actions.started == []
+    assert seat.context.ranks.started == []
     assert "Wrong" not in text
     assert seat.over
     assert [answer.right for answer in seat.quiz.answers] == [False, True]

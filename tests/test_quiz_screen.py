@@ -87,7 +87,7 @@ def test_a_solution_that_was_asked_for_earns_nothing(progress):
 
 def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress):
     seat = press(quizzing(progress, BYTES, PHASES, BYTES), "d")
-    assert seat.context.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
     assert "Hint 1  How large is a chunk?\n\nHint 2  There are six steps.\n" in screen(seat)
     assert "h hint" not in screen(seat)
     assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
@@ -100,7 +100,7 @@ def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress
 
 def test_a_demo_that_did_not_run_costs_nothing(progress):
     seat = quizzing(progress, BYTES)
-    seat.context.actions.error = UserError("It cannot run here.")
+    seat.context.ranks.error = UserError("It cannot run here.")
     assert "It cannot run here.\n" in screen(press(seat, "d"))
     assert "✓ Right.\n" in screen(press(seat, "2"))
 
@@ -217,10 +217,10 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
 
 def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
     seat = press(quizzing(progress), "p", "d")
-    assert seat.context.actions.started == ["allreduce"]  # the proof would tell the answer
+    assert seat.context.ranks.started == ["allreduce"]  # the proof would tell the answer
     before = screen(press(seat, "2"))
     assert screen(press(seat, "p")) == before
-    assert seat.context.actions.started == ["allreduce", "ring/bytes"]
+    assert seat.context.ranks.started == ["allreduce", "ring/bytes"]
 
 
 @pytest.mark.parametrize("seed", range(4))

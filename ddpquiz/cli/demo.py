@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.run_options import DEMO_PATIENCE, DemoCommand, RunOptions
+from ddpquiz.cli.run_options import DemoCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
-from ddpquiz.curriculum.demo_scripts import demos
+from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, demos
 from ddpquiz.curriculum.packs import pack_demos
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.sittings.ranks import script_of
 
 COMMAND_CLASS = DemoCommand
 
@@ -57,11 +58,11 @@ def demo(
     if replay and not about:
         demo_run.play_again(name, options)
     elif copy is not None:
-        demo_run.copy_script(demo_run.script_of(name), copy)
+        demo_run.copy_script(script_of(name), copy)
     elif about or {"-h", "--help"} & set(words):
-        demo_run.explain(demo_run.script_of(name))
+        demo_run.explain(script_of(name))
     else:
-        demo_run.run_demo(demo_run.script_of(name), words, options, predict=predict)
+        demo_run.run_demo(script_of(name), words, options, predict=predict)
 
 
 def list_demos() -> None:

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.text import Text
 
 from ddpquiz.cli import clock, completion, session
-from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Prompt
@@ -27,6 +26,7 @@ from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.explain import ExplainByLines
+from ddpquiz.terminal.sittings.sitting import run_session
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark
@@ -50,8 +50,8 @@ def explain(
     """
     known = loading.load()
     prompts = _prompts(known, concept)
-    with open_progress() as progress:
-        explained = Counter(row.item for row in progress.entries("explanation"))
+    with session.context(known) as context:
+        explained = Counter(row.item for row in context.progress.entries("explanation"))
         prompts = order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:
@@ -59,7 +59,7 @@ def explain(
         begun = begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
         opinion = partial(_ask_judge, judge) if judge else None
-        seat = ExplainByLines(session.context(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
+        seat = ExplainByLines(context, begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
@@ -71,7 +71,7 @@ def explain(
             try:
                 if editor:
                     seat.edit()
-                session.run_session(seat, console, lines=as_json)
+                run_session(seat, console, lines=as_json)
             finally:
                 _save_drafts(seat, console)
         if as_json:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.cli import lab_commands
+from ddpquiz.cli import clock, lab_commands
 from ddpquiz.cli.progress_file import open_progress
-from ddpquiz.cli.session import Runs
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
@@ -28,6 +27,7 @@ from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import console
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.runs.replay import replay
+from ddpquiz.terminal.sittings.ranks import Ranks
 
 # The screen that watches the file of a lab, and what its keys start.
 
@@ -70,10 +70,12 @@ class LabScreenActions:
 
     def demo(self, concept: str) -> None:
         """Run the first demo of the concept."""
-        links = loading.load().concept(concept).demos
+        known = loading.load()
+        links = known.concept(concept).demos
         if not links:
             raise UserError(f"The concept {concept} has no demo.")
-        Runs().demo(links[0])
+        with open_progress() as progress:
+            Ranks(known, progress, clock.now).demo(links[0])
 
     def view(self, verdict: LabVerdict) -> None:
         """Replay the last run, with the learner's file as its script; one that did not pass opens at its end."""

@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, session
+from ddpquiz.cli import clock, completion
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -77,7 +77,7 @@ def list_(
         raise typer.BadParameter("name a concept or a track, not both", param_hint="--track")
     known = loading.load()
     chosen = known.concept(concept) if concept else None
-    concepts = tuple(session.chosen(known, None, track))
+    concepts = known.choose(None, track)
     if hidden or flagged:
         within = {chosen.id} if chosen else {one.id for one in concepts} if track else None
         _list_marked(known, ("suspend", "bury") * hidden + ("flag",) * flagged, within, as_json=as_json)

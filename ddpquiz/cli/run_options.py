@@ -17,8 +17,6 @@ from ddpquiz.ranks.request import Request
 
 # The options that `demo` and `run` share, as one dataclass: how many ranks, where, and how the run is shown.
 
-DEMO_PATIENCE = 10.0  # seconds without progress of a demo that count as a hang
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:

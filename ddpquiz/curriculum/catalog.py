@@ -92,6 +92,18 @@ class Catalog:
             return _advice("", f"ddpquiz list {meant}")
         return _advice("' or '".join(item.key for item in self._items.values() if item.id == meant), "ddpquiz list")
 
+    def choose(self, names: Iterable[str] | None, track: str | None) -> tuple[Concept, ...]:
+        """The concepts with these names, or all, within a track, in learning order; UserError for an unknown name."""
+        tracks = {known.id for known in self.tracks}
+        if track is not None and track not in tracks:
+            raise UserError(f"There is no track `{track}`; tracks are {', '.join(sorted(tracks))}.")
+        wanted = {self.concept(name).id for name in names or ()}
+        return tuple(
+            concept
+            for concept in self.concepts
+            if (not wanted or concept.id in wanted) and (track is None or concept.track == track)
+        )
+
     def cards(self) -> tuple[Card, ...]:
         return tuple(card for concept in self.concepts for card in concept.cards)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE, columns
 from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.kit.style import plain
 
 # The keys that work now: the line at the bottom that lists them, and the page that explains them.
 
@@ -62,6 +63,11 @@ def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
         line.append("esc, then " if number == len(keys) else "")
         line.append(key.key, style="key").append(f" {key.does}")
     return line
+
+
+def note_lines(note: str) -> list[RenderableType]:
+    """Draw the note about the last key, if there is one."""
+    return [Text(plain(note), style="warn")] if note else []
 
 
 def help_page(keys: Iterable[Hotkey]) -> RenderableType:

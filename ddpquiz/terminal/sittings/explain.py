@@ -9,13 +9,13 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
-from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
+from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
-from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, SessionContext, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, SessionContext, SittingScreen
 
 # The points of an explanation: which are ticked, by which words, and the model answer to compare with.
 

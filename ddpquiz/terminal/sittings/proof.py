@@ -12,18 +12,25 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
+from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, number, worth
+from ddpquiz.errors import UserError
 from ddpquiz.ranks import proof_runner
+from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.kit.screen import Screen, is_interactive
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings import question_view
 
 
 def show(posed: Posed, console: Console) -> bool:
-    """Print the question, what runs, and what was observed; return whether it agrees with the answer."""
+    """Print the question, what runs, and what was observed; return whether it agrees with the answer.
+
+    UserError if the question has no proof.
+    """
+    _begin(posed)
     layout.show(console, Group(*question(posed), _head(posed)))
     console.print(_running(posed), soft_wrap=True)  # code stays as it is, to be copied
     agrees = True
@@ -33,15 +40,30 @@ def show(posed: Posed, console: Console) -> bool:
     return agrees
 
 
-def visit(posed: Posed, console: Console) -> bool:
-    """Do the same inside a sitting, on a screen of its own; return when the learner leaves it."""
+def visit(posed: Posed, console: Console) -> None:
+    """Do the same inside a sitting, on a screen of its own if the terminal can be painted, until the learner leaves it.
+
+    UserError if the question has no proof.
+    """
+    if not is_interactive():
+        show(posed, console)
+        return
+    _begin(posed)
     with Screen(console) as screen:
         shown = ProofScreen(posed)
         with _unechoed():
-            agrees = shown.run(screen)
+            shown.run(screen)
         with Keys(away=screen.suspended) as keys:
             shown.loop(screen, keys)
-    return agrees
+
+
+def _begin(posed: Posed) -> None:
+    """Start the server of ranks, once the learner has allowed the pack; UserError if the question has no proof."""
+    asked = posed.question
+    if asked.proof is None:
+        raise UserError(f"{asked.key} has no proof that a machine can run, but a source: {asked.source}.")
+    require_consent(asked.concept.rpartition("/")[0], asked.proof.origin)
+    server()
 
 
 class ProofScreen(KeyScreen):
@@ -52,14 +74,13 @@ class ProofScreen(KeyScreen):
         self._posed = posed
         self._found: list[ProofOutcome] = []
 
-    def run(self, screen: Screen) -> bool:
-        """Run the proof, painting each observation; return whether they agree with the answer."""
+    def run(self, screen: Screen) -> None:
+        """Run the proof, painting each observation."""
         foot = Text("it runs · ctrl+c stops it", style="quiet")
         screen.paint(self.body(), foot)
         for found in observe(self._posed):
             self._found.append(found)
             screen.paint(self.body(), foot)
-        return self._agrees
 
     def body(self) -> RenderableType:
         observed = [found.shown for found in self._found]

@@ -18,10 +18,9 @@ from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import pasted, typed
-from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
+from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
-from ddpquiz.terminal.sittings.sitting import header
 
 # The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
 

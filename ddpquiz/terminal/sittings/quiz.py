@@ -1,25 +1,32 @@
-"""The overview at the end of an exam: each question with its answer so far, and a number that leads to it."""
+"""A quiz: which questions, one after the other on the screen, each answer saved before its verdict is shown."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
-from datetime import datetime, timedelta
+import sys
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import DemoLink
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.benchmark.file import load_bench
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import DemoLink, Question
+from ddpquiz.curriculum.posed_question import Posed, on_machine
+from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, SetConfidence
+from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import confidence_keys
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.layout import columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
 from ddpquiz.terminal.sittings.question_view import (
@@ -33,7 +40,121 @@ from ddpquiz.terminal.sittings.question_view import (
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SessionContext, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SessionContext, SittingScreen, command_words, run_session
+
+QUESTIONS = 10  # of a quiz, unless another count is asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuizChoice:
+    """What to ask, and how: what the options of `ddpquiz test` say."""
+
+    concept: Sequence[str] | None = None
+    level: str | None = None
+    kind: str | None = None
+    track: str | None = None
+    count: int = QUESTIONS
+    seed: int | None = None
+    wrong: bool = False
+    timed: int | None = None
+    exam: bool = False
+    confidence: bool = False
+    adaptive: bool = False
+
+    @property
+    def about(self) -> str:
+        """The words of the command line that say what is asked about."""
+        return command_words(*self.concept or (), **{"--track": self.track, "--kind": self.kind})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given."""
+        names = ("level", "count", "seed", "wrong", "timed", "exam", "confidence", "adaptive")
+        options = {f"--{name}": getattr(self, name) for name in names}
+        if self.count == QUESTIONS:
+            del options["--count"]
+        return command_words(*f"ddpquiz test {self.about}".split(), **options)
+
+    @property
+    def rules(self) -> Rules:
+        timed = timedelta(seconds=self.timed) if self.timed else None
+        return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
+
+
+def ask_questions(context: SessionContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizByLines:
+    """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
+
+    UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
+    """
+    catalog, progress = context.catalog, context.progress
+    fitting, piped = _fitting(catalog, choice), not sys.stdin.isatty()
+    rows = progress.entries("answer")
+    if choice.wrong:
+        fitting = _missed(fitting, rows)
+    if not fitting:
+        raise UserError(_nothing(choice))
+    day = study_day(context.clock())
+    earlier = set[str]() if choice.wrong or choice.seed is not None else _answered_on(day, fitting, rows)
+    fitting = [question for question in fitting if question.key not in earlier]
+    right = Counter(row.item for row in rows if row.credit) if choice.seed is None else None
+    dice = random.Random(choice.seed)  # noqa: S311
+    count = len(fitting) if choice.adaptive else choice.count
+    asked = quiz.choose_questions(fitting, count, dice, right)
+    opening = _already(catalog, earlier) if earlier else ""
+    command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
+    begun = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
+    screen = QuizByLines(context, begun, dice, command)
+    run_session(screen, console, lines=lines)
+    return screen
+
+
+def _on_machine(questions: list[Question]) -> list[Question]:
+    """Return the questions with figures of this machine, in those that ask for them."""
+    if not any(variable.measured for question in questions for variable in question.variables):
+        return questions
+    figures = load_bench().figures()
+    return [on_machine(question, figures) for question in questions]
+
+
+def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
+    """Return the questions that the command line asks for; UserError for a track named as a concept."""
+    for name in {one.id for one in catalog.tracks} & set(choice.concept or ()) - {one.id for one in catalog.concepts}:
+        raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
+    return [
+        question
+        for concept in catalog.choose(choice.concept, choice.track)
+        for question in concept.questions
+        if choice.level in (None, question.level) and choice.kind in (None, question.kind)
+    ]
+
+
+def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
+    last = {row.item: row.credit for row in rows}
+    return [question for question in questions if last.get(question.key) == 0]
+
+
+def _answered_on(day: date, questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
+    """Which of these questions were answered on a day; none if all were, so that they are asked again."""
+    answered = {row.item for row in rows if row.day == str(day) and not row.retry}
+    keys = {question.key for question in questions}
+    return set() if keys <= answered else keys & answered
+
+
+def _already(catalog: Catalog, earlier: set[str]) -> str:
+    """Return how many questions are left out since they were answered today, perhaps as a prediction."""
+    predicted = {f"{one.id}/{link.predict}" for one in catalog.concepts for link in one.demos if link.predict}
+    how = " (the prediction before a demo counts)" if earlier & predicted else ""
+    return f"{len(earlier)} answered earlier today{how}; going on with the rest."
+
+
+def _nothing(choice: QuizChoice) -> str:
+    if choice.wrong:
+        return "None of these questions was answered wrong the last time; leave --wrong out."
+    given = {"--level": choice.level, "--kind": choice.kind, "--track": choice.track}
+    names = " or ".join(name for name, value in given.items() if value)
+    return f"No question fits; leave out {names}, or name another concept."
+
 
 # The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
 
@@ -311,7 +432,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if posed and self.quiz.rules.exam:
             self.note = question_view.IN_EXAM
         elif self._left() is None and not self.quiz.pending:
-            shown = self.run_demo(self._demo, answered=posed.question.key if posed else "")
+            shown = self.run_demo(self._demo, DemoVisit(answered=posed.question.key if posed else ""))
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:

@@ -1,27 +1,29 @@
-"""What sittings share: the context, flags, runs of demos and proofs, and sittings by lines instead of keys."""
+"""What all sittings share: what they need, demos and proofs on real ranks, flags, and sittings by lines."""
 
 import contextlib
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
-from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, prefixed
+from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, note_lines, prefixed
 from ddpquiz.terminal.kit.layout import show
-from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.pages.listing import source_line
+from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome, DemoVisit, Ranks
 
+_T = TypeVar("_T")
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
@@ -29,42 +31,37 @@ PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
 SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
-class Actions(Protocol):
-    """What a sitting can start. Each method leaves the terminal usable, and may raise UserError."""
-
-    def warm(self) -> None:
-        """Prepare for demos while the learner reads."""
-
-    def demo(self, link: DemoLink, *, answered: str, step: bool) -> str | None:
-        """Run a demo after a prediction; return a remark about it, or None if the learner declined the run.
-
-        The question `answered` is not used for the prediction. With `step`, the run opens at its first operation once
-        it has ended.
-        """
-
-    def prove(self, posed: Posed) -> object:
-        """Run the proof of a question, and return once the learner has read the result."""
-
-
 @dataclass
 class SessionContext:
-    """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock.
+    """What every sitting needs: the content, the progress, the clock, and what it starts.
 
-    `place` is where a sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen
-    to which `q` leads, `home` or `stages`; "" where it ends the program.
+    `open_lab` opens a lab, by its name, at a place in a guided path; `ranks` runs demos and proofs. `place` is where a
+    sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen to which `q` leads,
+    `home` or `stages`; "" where it ends the program.
     """
 
+    catalog: Catalog
     progress: Progress
-    concepts: Mapping[str, Concept]
-    sources: Mapping[str, Source]
-    actions: Actions
     clock: Callable[[], datetime]
+    open_lab: Callable[[str, str], None]
+    ranks: Ranks
     place: str = ""
     back_to: str = ""
 
+    @cached_property
+    def concepts(self) -> Mapping[str, Concept]:
+        """The concepts by name."""
+        return {concept.id: concept for concept in self.catalog.concepts}
+
     def questions(self, keys: Collection[str]) -> list[Question]:
         """Return the questions with these keys, in the order of the content."""
-        return [each for concept in self.concepts.values() for each in concept.questions if each.key in keys]
+        return [question for question in self.catalog.questions() if question.key in keys]
+
+
+def command_words(*first: str, **options: str | int | None) -> str:
+    """Return the words of a command line; options that are None or False are left out, True is an option alone."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 
 
 class SittingScreen(KeyScreen):
@@ -105,23 +102,23 @@ class SittingScreen(KeyScreen):
 
     def opened(self) -> None:
         """Import torch while the learner reads."""
-        self.context.actions.warm()
+        self.context.ranks.warm()
 
     def demo_of(self, concept: str | None) -> DemoLink | None:
         found = self.context.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
-    def run_demo(self, link: DemoLink | None, *, answered: str = "", step: bool = False) -> bool:
-        """Run a demo; return whether the learner saw it. For the options see `Actions.demo`."""
+    def run_demo(self, link: DemoLink | None, how: DemoVisit = PLAIN_VISIT) -> DemoOutcome | None:
+        """Run a demo, and note what came of the prediction; None if the learner saw no run."""
         if link is None:
             self.note = "This concept has no demo."
-            return False
-        said = self._leave(lambda: self.context.actions.demo(link, answered=answered, step=step))
-        self.note = said if isinstance(said, str) else self.note
-        return said is not None
+            return None
+        outcome = self._leave(lambda: self.context.ranks.demo(link, how))
+        self.note = outcome.remark if outcome else self.note
+        return outcome
 
     def run_proof(self, posed: Posed) -> None:
-        self._leave(lambda: self.context.actions.prove(posed))
+        self._leave(lambda: self.context.ranks.prove(posed))
 
     def flag(self, item: str) -> None:
         now = self.context.clock()
@@ -147,7 +144,7 @@ class SittingScreen(KeyScreen):
         return flags
 
     def show_source(self, key: str) -> None:
-        source = self.context.sources.get(key)
+        source = self.context.catalog.sources.get(key)
         self.note = source_line(source) if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
@@ -176,7 +173,7 @@ class SittingScreen(KeyScreen):
             if self.note:
                 show(console, Group(*note_lines(self.note)))
 
-    def _leave(self, run: Callable[[], object]) -> object:
+    def _leave(self, run: Callable[[], _T]) -> _T | None:
         """Run a function that uses the whole terminal, and return its result; a failure becomes the note."""
         try:
             with self._away() if self._away else contextlib.nullcontext():
@@ -192,11 +189,21 @@ class SittingScreen(KeyScreen):
         return None
 
 
-def header(*parts: str) -> Text:
-    """Draw where the learner is in a sitting."""
-    return Text(plain(" · ".join(part for part in parts if part)), style="accent")
+def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
+    """Show a sitting, or read its commands as lines: in a pipe, and on a terminal with `lines`.
 
-
-def note_lines(note: str) -> list[RenderableType]:
-    """Draw the note about the last key, if there is one."""
-    return [Text(plain(note), style="warn")] if note else []
+    Its summary stays in the scrollback, but for that of a stage of a guided path: the path has its own. Raises
+    KeyboardInterrupt, after the summary, if the learner interrupted the sitting.
+    """
+    interrupt = None
+    try:
+        if is_interactive() and not lines:
+            sitting.show(console)
+        else:
+            sitting.read(console, sys.stdin, asked=sys.stdin.isatty())
+    except KeyboardInterrupt as pressed:
+        interrupt = pressed
+    if not sitting.context.place:
+        show(console, sitting.summary())
+    if interrupt:
+        raise interrupt

@@ -1,22 +1,24 @@
-"""Draw cards: the header, the grades and what is due; and the result of a sitting with cards."""
+"""A sitting with cards: which cards, one after the other on the screen, and the result."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Question
+from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
-from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.learning.study import (
     MORE,
     Hiding,
@@ -28,15 +30,21 @@ from ddpquiz.learning.study import (
     StudySummary,
     sum_up,
 )
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, counted, section
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, counted, header, section, show
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, SessionContext, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import (
+    DEMO,
+    PROOF,
+    SOURCE,
+    SessionContext,
+    SittingScreen,
+    command_words,
+    run_session,
+)
 
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
-
-# Draw cards: the header, the grades and what is due; and the result of a sitting with cards.
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
@@ -52,6 +60,7 @@ GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
+LIMIT = 20  # cards of a sitting, unless another limit is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
@@ -60,6 +69,124 @@ WELCOME = (
     "Every grade is saved at once, so you can quit at any time. "
     "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyChoice:
+    """Which cards to ask, and how: what the options of `ddpquiz study` say."""
+
+    concept: Sequence[str] | None = None
+    level: str | None = None
+    track: str | None = None
+    limit: int = LIMIT
+    new: int | None = None
+    retention: float | None = None
+    every: bool = False
+    cram: bool = False
+    two_button: bool = False
+
+    @property
+    def a_day(self) -> int | None:
+        """New cards per day; None, without a limit, where concepts were named and no number was given."""
+        return self.new if self.new is not None else None if self.concept else standing.NEW_A_DAY
+
+    @property
+    def filtered(self) -> str:
+        """The command line that chooses from the same cards."""
+        return command_words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given, without the number of new cards."""
+        limit = None if self.limit == LIMIT else self.limit
+        flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
+        return command_words(self.filtered, **{"--limit": limit, **flags})
+
+
+def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
+    """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
+    catalog, progress, at = context.catalog, context.progress, context.clock()
+    concepts = catalog.choose(choice.concept, choice.track)
+    cards = [card for concept in concepts for card in concept.cards if choice.level in (None, card.level)]
+    opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
+    sitting = begin(catalog, cards, choice, progress, at)
+    if not sitting.chosen.cards:
+        demos = [link.run for concept in concepts for link in concept.demos]
+        above = [Text(opening), Text()] if opening else []
+        show(console, Group(*above, _nothing_due(sitting, cards, choice, demos)))
+        return
+    welcome = [] if progress.memories() else [WELCOME]
+    screen = StudyScreen(
+        context,
+        sitting,
+        a_day=choice.a_day,
+        go_on=choice.command,
+        opening=[*welcome, *filter(None, [opening])],
+    )
+    run_session(screen, console)
+
+
+def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime) -> Sitting:
+    """A sitting that asks some of these cards, with the first one on screen."""
+    day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
+    memories = {key: memory for key, memory in progress.memories().items() if key in here}
+    hidden = progress.hidden(day)
+    rules = study.QueueRules(
+        limit=choice.limit,
+        new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
+        cram=choice.cram,
+        hidden=hidden,
+        proven=() if choice.every else _proven(progress, day),
+        earlier=progress.grades(day),
+    )
+    asked = {key: memory for key, memory in memories.items() if key not in hidden}
+    chosen = study.choose_cards(cards, memories, day, rules)
+    return study.begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
+
+
+def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, demos: Sequence[str]) -> RenderableType:
+    """Draw what else there is to do when no card was chosen."""
+    day, held = study_day(sitting.since), sitting.chosen.held
+    mine = {card.key for card in cards}
+    soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
+    new = f"{choice.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
+    instead = [
+        (f"{choice.filtered} --cram", "go over cards that are not due"),
+        *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
+        (test, "find out how strong you are"),
+        *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
+    ]
+    lines: list[RenderableType] = [
+        Text("Nothing is due.", style="head"),
+        Text(f"Due in the next seven days: {forecast(soon, day)}."),
+    ]
+    if sitting.chosen.proven_held:
+        lines.append(Text(proven(sitting.chosen.proven_held)))
+    if hidden := sum(card.key in sitting.chosen.rules.hidden for card in cards):
+        what = counted(hidden, "card is", "cards are")
+        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
+    return Group(*lines, *section("Instead", Commands(instead)))
+
+
+def _aim(progress: Progress, retention: float, at: datetime) -> str:
+    """Change the retention from now on, and return what that means in a sentence."""
+    before = progress.weights()
+    weights = replace(before, retention=retention)
+    if weights == before:
+        return f"You aim to recall {retention:.0%} of the cards that come due, as before."
+    progress.use_weights(weights, at)
+    return (
+        f"From now on you aim to recall {retention:.0%} of the cards that come due: "
+        f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
+        "Cards that are already scheduled keep their day."
+    )
+
+
+def _proven(progress: Progress, day: date) -> set[str]:
+    """The concepts that answers to questions have proven strong."""
+    known = mastery.strengths(progress.last_answers(), day)
+    return {name for name, strength in known.items() if strength.label is mastery.Label.STRONG}
 
 
 def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
@@ -125,17 +252,6 @@ def more_key(held: int) -> Hotkey:
 def proven(count: int) -> str:
     """Return a sentence about the new cards that are left out because their concepts are strong."""
     return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
-
-
-def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: SessionQueue, hidden: int) -> Group:
-    """Draw what the learner can do when no card is due; `hidden` cards were hidden by the learner."""
-    lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
-    if held.proven_held:
-        lines.append(Text(proven(held.proven_held)))
-    if hidden:
-        what = counted(hidden, "card is", "cards are")
-        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
-    return Group(*lines, *section("Instead", Commands(more)))
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
@@ -351,7 +467,7 @@ class StudyScreen(SittingScreen):
             case "/":
                 from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
 
-                self.lookup = Lookup(Catalog((), tuple(self.context.concepts.values()), self.context.sources))
+                self.lookup = Lookup(self.context.catalog)
             case "u":
                 self.note = "undone" if self.sitting.previous else ""
                 self._do(StudyAction.UNDO)
