@@ -9,19 +9,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sample import BYTES, CARDS, RING_CARDS, wrong_answer
-from seats import Actions
+from seats import context
 
-from ddpquiz.curriculum.catalog import Source
 from ddpquiz.learning import study
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 TOOK = timedelta(seconds=3)
-LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may call any of them
+LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may make any of them due
 WEIGHTS = [Weights(), Weights(retention=0.8)]
 
 
@@ -68,9 +66,7 @@ class Learner(RuleBasedStateMachine):
             CARDS, memories, day, study.QueueRules(limit=4, new=2, hidden=hidden, earlier=earlier)
         )
         begun = study.begin(chosen, memories, Schedule(self.weights), self.at)
-        self.seat = StudyScreen(
-            SessionContext(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun
-        )
+        self.seat = StudyScreen(context(self.progress, self.clock, concepts=()), begun)
         self.since = len(self.model)
 
     @precondition(lambda self: self.seat.sitting.card)

@@ -9,7 +9,7 @@ from sample import BYTES, CARDS, PHASES, PRINTS, START
 from seats import play, right
 
 from ddpquiz.learning.answers import card_to_make_due
-from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin, step
 from ddpquiz.learning.quiz_scores import scores, weakest_concept
 from ddpquiz.learning.schedule import Memory, study_day
 
@@ -57,7 +57,7 @@ def test_undo_never_costs_what_was_earned():
     state = play(state, QuizAction.NEXT)
     looked = play(state, QuizAction.UNDO)
     assert (looked.judged, looked.number, looked.shown, looked.posed) == (True, 1, state.answers[0], state.asked[0])
-    assert (looked.answers, news(state, looked)) == (state.answers, (None, None))
+    assert (looked.answers, step(state, QuizAction.UNDO, START)[1]) == (state.answers, (None, None))
     assert play(looked, Given("1"), QuizAction.SKIP, QuizAction.GIVE_UP, QuizAction.HINT, QuizAction.UNDO) == looked
     back = play(looked, QuizAction.NEXT)
     assert (back.place, back.judged, back.looked, back.hints) == (1, False, 0, 0)
@@ -106,16 +106,24 @@ def test_stopping_can_be_undone():
 
 
 def test_the_log_gets_what_was_added_and_what_was_undone():
-    start = quiz(BYTES, PRINTS)
-    answered = play(start, Given("1"))
-    assert news(start, answered) == (answered.answers[0], None)
-    assert news(answered, start) == (None, answered.answers[0])
-    assert news(answered, play(answered, QuizAction.NEXT, QuizAction.SKIP)) == (None, None)
+    answered, change = step(quiz(BYTES, PRINTS), Given("1"), START)
+    assert change == (answered.answers[0], None)
+    for event in (QuizAction.NEXT, QuizAction.UNDO):
+        answered, change = step(answered, event, START)
+        assert change == (None, None)
+
+
+def test_an_answer_that_was_saved_when_the_quiz_was_stopped_can_be_taken_back():
+    pending = play(begin((BYTES,), random.Random(0), START, rules=Rules(confidence=True)), Given("1"))
+    stopped, change = step(pending, QuizAction.STOP, START)
+    assert change == (pending.pending, None)
+    back, change = step(stopped, QuizAction.UNDO, START)
+    assert (change, back.answers, back.pending) == ((None, pending.pending), (), pending.pending)
 
 
 def test_time_away_does_not_count_as_time_spent_on_the_question():
-    state = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
-    state = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
+    state, _ = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
+    state, _ = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
     assert state.answers[0].took == timedelta(seconds=3)
 
 

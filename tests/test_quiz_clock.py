@@ -10,7 +10,7 @@ from sample import BYTES, HOOKS, PHASES, START, STEPS
 from seats import play, press, quizzing, right, screen
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, news
+from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, step
 from ddpquiz.learning.quiz_scores import scores
 from ddpquiz.terminal.sittings import question_view
 
@@ -36,7 +36,7 @@ def test_a_question_without_an_answer_in_time_counts_as_unanswered_and_its_solut
     start = quiz(TIMED)
     state = play(start, Late())
     assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
-    assert news(start, state) == (None, None)
+    assert step(start, Late(), START)[1] == (None, None)
     assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
     assert play(state, QuizAction.NEXT).place == 1
 

@@ -12,7 +12,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetConfidence, begin, news
+from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetConfidence, begin, step
 
 EXAM = Rules(exam=True)
 TIMED = Rules(exam=True, timed=timedelta(seconds=30))
@@ -57,15 +57,15 @@ def test_the_same_answer_again_goes_on_and_changes_nothing():
     state = play(exam(), Given("1"))
     again = play(state, QuizAction.UNDO, Given("1"))
     assert (again.place, again.answers) == (1, state.answers)
-    assert news(state, again) == (None, None)
+    assert step(play(state, QuizAction.UNDO), Given("1"), START)[1] == (None, None)
 
 
 def test_the_log_learns_what_replaced_what():
     state = play(exam(BYTES, PRINTS), Given("1"))
     back = play(state, QuizAction.UNDO)
-    assert news(state, back) == (None, None)
-    changed = play(back, Given("2"))
-    assert news(back, changed) == (changed.answers[0], state.answers[0])
+    assert step(state, QuizAction.UNDO, START)[1] == (None, None)
+    changed, change = step(back, Given("2"), START)
+    assert change == (changed.answers[0], state.answers[0])
 
 
 def test_a_timed_exam_has_the_time_of_all_its_questions_and_can_be_gone_through_while_there_is_time():

@@ -260,7 +260,7 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
                 assert (verdict.right, verdict.unclear) == (False, ""), (question.key, trap.answer)
                 assert verdict.whys, (question.key, trap.answer)
             assert "Question 1/1" in screen(seat, width)
-            judged = quiz.step(seat.quiz, Given(expected(posed)), seat.context.clock()).answer
+            judged = quiz.step(seat.quiz, Given(expected(posed)), seat.context.clock())[0].answer
             console = style.console(io.StringIO(), width=width)
             console.print(*question_view.judged(judged))
             assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key

@@ -19,7 +19,6 @@ from ddpquiz.learning.study import (
     choose_cards,
     due_now,
     due_soon,
-    news,
     should_return,
     step,
     sum_up,
@@ -43,7 +42,7 @@ def sitting(cards=RING_CARDS, memories=None, **options):
 def play(state, *events, clock=None):
     clock = clock or Clock()
     for event in events:
-        state = step(state, event, clock())
+        state, _ = step(state, event, clock())
     return state
 
 
@@ -85,7 +84,7 @@ def test_no_limit_is_exceeded_by_what_is_asked_again():
 
 def test_a_grade_counts_only_when_the_back_was_seen():
     state = sitting()
-    assert step(state, Grade.GOOD, START) is state
+    assert step(state, Grade.GOOD, START)[0] is state
     state = play(state, StudyAction.SHOW, Grade.GOOD)
     assert state.card.key == "ring/two"
     assert not state.shown
@@ -96,7 +95,7 @@ def test_a_grade_counts_only_when_the_back_was_seen():
 def test_what_the_buttons_promise_is_what_happens():
     state = play(sitting(memories={"ring/one": ago(40)}), StudyAction.SHOW)
     for one, days in state.preview(TODAY).items():
-        assert step(state, one, START).reviews[-1].days == days
+        assert step(state, one, START)[0].reviews[-1].days == days
 
 
 def test_a_forgotten_card_comes_back_in_the_same_sitting_and_others_do_not():
@@ -159,11 +158,11 @@ def test_hidden_items_and_new_cards_of_what_was_proven_strong_are_left_out():
 def test_a_suspended_or_buried_card_is_gone_and_undo_brings_it_back():
     for act in (StudyAction.SUSPEND, StudyAction.BURY):
         start = grade(sitting(), Grade.GOOD)
-        state = play(start, act)
+        state, change = step(start, act, START)
         assert state.card.key == "ring/three"
-        assert news(start, state) == (Hiding(RING_CARDS[1], act), None)
-        back = play(state, StudyAction.UNDO)
-        assert news(state, back) == (None, Hiding(RING_CARDS[1], act))
+        assert change == (Hiding(RING_CARDS[1], act), None)
+        back, change = step(state, StudyAction.UNDO, START)
+        assert change == (None, Hiding(RING_CARDS[1], act))
         assert back.card.key == "ring/two"
         assert play(back, StudyAction.UNDO).card.key == "ring/one"
 
@@ -231,7 +230,7 @@ def test_undo_goes_back_more_than_once_and_after_the_end_too():
     assert (back.card.key, back.shown, len(back.reviews)) == ("ring/two", True, 2)
     back = play(back, StudyAction.UNDO, StudyAction.UNDO)
     assert (back.card.key, back.reviews, back.memories) == ("ring/one", (), {})
-    assert step(back, StudyAction.UNDO, START) is back
+    assert step(back, StudyAction.UNDO, START)[0] is back
 
 
 def test_undo_works_when_the_sitting_was_stopped():
@@ -242,12 +241,12 @@ def test_undo_works_when_the_sitting_was_stopped():
 
 def test_the_log_gets_what_was_added_and_what_was_undone():
     start = play(sitting(), StudyAction.SHOW)
-    graded = play(start, Grade.GOOD)
-    skipped = play(graded, StudyAction.SKIP)
-    assert news(start, graded) == (graded.reviews[0], None)
-    assert news(graded, skipped) == (None, None)
-    assert news(skipped, play(skipped, StudyAction.UNDO)) == (None, None)
-    assert news(graded, play(graded, StudyAction.UNDO)) == (None, graded.reviews[0])
+    graded, change = step(start, Grade.GOOD, START)
+    assert change == (graded.reviews[0], None)
+    skipped, change = step(graded, StudyAction.SKIP, START)
+    assert change == (None, None)
+    assert step(skipped, StudyAction.UNDO, START)[1] == (None, None)
+    assert step(graded, StudyAction.UNDO, START)[1] == (None, graded.reviews[0])
 
 
 def test_a_skipped_card_is_not_asked_again_in_this_sitting():
@@ -259,15 +258,15 @@ def test_a_skipped_card_is_not_asked_again_in_this_sitting():
 def test_with_two_buttons_only_two_grades_count():
     state = play(sitting(two_buttons=True), StudyAction.SHOW)
     assert list(state.preview(TODAY)) == [Grade.AGAIN, Grade.GOOD]
-    assert step(state, Grade.EASY, START) is state
-    assert step(state, Grade.GOOD, START).reviews
+    assert step(state, Grade.EASY, START)[0] is state
+    assert step(state, Grade.GOOD, START)[0].reviews
 
 
 def test_time_in_a_demo_is_no_time_spent_on_the_card():
     state = sitting()
     later = START + timedelta(minutes=5)
-    state = play(step(state, StudyAction.BACK, later), StudyAction.SHOW, clock=lambda: later)
-    state = step(state, Grade.GOOD, later + timedelta(seconds=2))
+    state = play(step(state, StudyAction.BACK, later)[0], StudyAction.SHOW, clock=lambda: later)
+    state, _ = step(state, Grade.GOOD, later + timedelta(seconds=2))
     assert state.reviews[0].took == timedelta(seconds=2)
 
 
@@ -312,7 +311,11 @@ def test_new_cards_that_were_held_back_are_asked_when_one_wants_more_and_undo_gi
     over = grade(state, *[Grade.GOOD] * 3)
     more = play(over, StudyAction.MORE)
     assert (more.card.id, len(more.queue), more.place, len(more.chosen.cards)) == ("n3", 10, 4, 13)
-    assert (more.chosen.later, more.chosen.of_other_days, news(over, more)) == (0, 12, (None, None))
+    assert (more.chosen.later, more.chosen.of_other_days, step(over, StudyAction.MORE, START)[1]) == (
+        0,
+        12,
+        (None, None),
+    )
     assert play(more, StudyAction.UNDO).card is None
     assert sum_up(grade(more, *[Grade.GOOD] * 10)).new == 13
     last = grade(play(grade(more, *[Grade.GOOD] * 10), StudyAction.MORE), *[Grade.GOOD] * 10)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.schedule import Weights
@@ -16,11 +16,24 @@ if TYPE_CHECKING:
     import sqlite3
 
 
+_Saved = TypeVar("_Saved")
+
+
 class Receipt(NamedTuple):
     """Identifies a row of the log."""
 
     device: str
     sequence: int
+
+
+class Change(NamedTuple, Generic[_Saved]):
+    """What a step of a sitting saved, and what it took back, for the log."""
+
+    added: _Saved | None = None
+    removed: _Saved | None = None
+
+
+UNCHANGED: Change[Any] = Change()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 
 from ddpquiz.curriculum.concept import Card
+from ddpquiz.learning.log_rows import UNCHANGED, Change
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 # Which cards a sitting asks, and which come back on the same day.
@@ -198,6 +199,7 @@ class Sitting:
     stopped: bool = False
     learned: Mapping[str, Memory] = field(default_factory=dict)  # in this sitting
     done: tuple[Done, ...] = ()
+    last: Done | None = None  # what was done to the card before this one; None if it was skipped or there was none
     previous: Sitting | None = field(default=None, repr=False, compare=False)  # what undo goes back to
 
     @property
@@ -250,15 +252,9 @@ class Sitting:
         return memory is not None and memory.stability is None
 
     @property
-    def last(self) -> Done | None:
-        """What was done to the card before this one; None if it was skipped or there was none."""
-        return news(self.previous, self)[0] if self.previous else None
-
-    @property
     def leech(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked again today."""
-        last = self.last
-        return last.card if isinstance(last, Review) and last.again is Return.LEECH else None
+        return self.last.card if isinstance(self.last, Review) and self.last.again is Return.LEECH else None
 
     def memory(self, card: Card) -> Memory | None:
         return self.learned.get(card.key) or self.known.get(card.key)
@@ -283,37 +279,32 @@ def begin(
     return Sitting(schedule, memories, chosen, chosen.cards, at, buttons)
 
 
-def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
-    """Return the sitting after an event; an event that means nothing now changes nothing."""
+def step(sitting: Sitting, event: Event, at: datetime) -> tuple[Sitting, Change[Done]]:
+    """The sitting after an event, and what is to be saved; an event that means nothing now changes nothing."""
     match event:
         case StudyAction.UNDO if sitting.previous:
-            return replace(sitting.previous, since=at)
+            return replace(sitting.previous, since=at), Change(removed=sitting.last)
         case StudyAction.BACK:
-            return replace(sitting, since=at)
+            return replace(sitting, since=at), UNCHANGED
         case StudyAction.MORE if not sitting.queue and sitting.chosen.held:
-            return _add_more(sitting, at)
+            return _add_more(sitting, at), UNCHANGED
         case _ if sitting.card is None:
-            return sitting
+            return sitting, UNCHANGED
         case StudyAction.SHOW:
-            return replace(sitting, shown=True)
+            return replace(sitting, shown=True), UNCHANGED
         case StudyAction.SKIP:
-            return _next(sitting, sitting.queue[1:], at)
+            return _next(sitting, sitting.queue[1:], at), UNCHANGED
         case StudyAction.SUSPEND | StudyAction.BURY:
-            return _next(sitting, sitting.queue[1:], at, Hiding(sitting.card, event))
+            hiding = Hiding(sitting.card, event)
+            return _next(sitting, sitting.queue[1:], at, hiding), Change(added=hiding)
         case StudyAction.STOP:
-            return replace(sitting, stopped=True)
+            return replace(sitting, stopped=True), UNCHANGED
         case Grade() if sitting.shown and event in sitting.buttons:
             return _graded(sitting, sitting.card, event, at)
-    return sitting
+    return sitting, UNCHANGED
 
 
-def news(old: Sitting, new: Sitting) -> tuple[Done | None, Done | None]:
-    """Return what a step added and what it removed, for the log."""
-    count, before = len(new.done), len(old.done)
-    return new.done[-1] if count > before else None, old.done[-1] if count < before else None
-
-
-def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:
+def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> tuple[Sitting, Change[Done]]:
     before = sitting.memory(card)
     after = before if sitting.cram and before else sitting.schedule.review(card.key, before, grade, study_day(at))
     again = should_return((*sitting.grades(card), grade), after.lapses)
@@ -323,7 +314,8 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
         rest = (*rest[:GAP], card, *rest[GAP:])
     elif again is Return.LAST:
         rest = (*rest, card)
-    return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})
+    learned = {**sitting.learned, card.key: after}
+    return replace(_next(sitting, rest, at, review), learned=learned), Change(added=review)
 
 
 def _add_more(sitting: Sitting, at: datetime) -> Sitting:
@@ -333,9 +325,10 @@ def _add_more(sitting: Sitting, at: datetime) -> Sitting:
     return replace(_next(sitting, more, at), chosen=chosen)
 
 
-def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:
+def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, last: Done | None = None) -> Sitting:
     """Put the next card on screen; undo comes back to this one."""
-    return replace(sitting, queue=queue, shown=False, since=at, done=(*sitting.done, *done), previous=sitting)
+    done = (*sitting.done, last) if last else sitting.done
+    return replace(sitting, queue=queue, shown=False, since=at, done=done, last=last, previous=sitting)
 
 
 @dataclass(frozen=True, slots=True)

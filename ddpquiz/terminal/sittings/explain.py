@@ -295,8 +295,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
     def _do(self, event: explain.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.context.clock()
-        after = explain.step(self.state, event, now)
-        added, removed = explain.news(self.state, after)
+        after, (added, removed) = explain.step(self.state, event, now)
         before = self._receipts.pop() if removed else None
         if added:
             points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]

@@ -508,8 +508,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _do(self, event: Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.context.clock()
-        after = quiz.step(self.quiz, event, now)
-        added, removed = quiz.news(self.quiz, after)
+        after, (added, removed) = quiz.step(self.quiz, event, now)
         if removed:
             self._log.undo(removed, now)
         if added:

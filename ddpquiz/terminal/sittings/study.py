@@ -522,8 +522,7 @@ class StudyScreen(SittingScreen):
     def _do(self, event: study.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.context.clock()
-        after = study.step(self.sitting, event, now)
-        added, removed = study.news(self.sitting, after)
+        after, (added, removed) = study.step(self.sitting, event, now)
         if added:
             self._receipts.append(self._save(added, now))
         if removed and (receipt := self._receipts.pop()):
