@@ -13,8 +13,8 @@ from ddpquiz.learning.judge import expected
 from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain import ExplainByLines
-from ddpquiz.terminal.sittings.quiz import QuizByLines
+from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.quiz import QuizScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome
 from ddpquiz.terminal.sittings.sitting import SessionContext
@@ -70,12 +70,12 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizByLines(context(progress, clock), begun, dice, QuizCommand(**options))
+    return QuizScreen(context(progress, clock), begun, dice, QuizCommand(**options))
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return ExplainByLines(context(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainScreen(context(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):
@@ -100,7 +100,7 @@ def screen(seat, width=80, height=100):
 def spoken(seat, *lines, width=80):
     """Return what a seat prints when it reads lines."""
     console = style.console(io.StringIO(), width=width)
-    seat.read(console, lines)
+    seat.by_lines.read(console, lines)
     return console.file.getvalue()
 
 

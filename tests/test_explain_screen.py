@@ -174,7 +174,7 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     assert saved_explanations(progress) == [("ring/why-ring", 1.0, "A bottleneck\nothers idle", [False, False, True])]
     assert seat.over
     console = style.console(io.StringIO(), width=80)
-    explaining(progress).read(console, ["a"], asked=True)
+    explaining(progress).by_lines.read(console, ["a"], asked=True)
     assert "empty line check · :h hint · :e editor" in console.file.getvalue()
 
 

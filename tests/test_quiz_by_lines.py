@@ -42,7 +42,7 @@ ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, su
 
 def test_where_lines_are_read_the_keys_are_named_as_they_are_typed(progress):
     console = style.console(io.StringIO(), width=80)
-    quizzing(progress, PRINTS).read(console, [":h", ":q"], asked=True)
+    quizzing(progress, PRINTS).by_lines.read(console, [":h", ":q"], asked=True)
     assert (
         "enter answer · :h hint (1) · :x solution · :s skip · :f flag · :? help · :q quit\n" in console.file.getvalue()
     )

@@ -92,5 +92,5 @@ def test_in_a_pipe_the_line_after_an_unreadable_answer_is_not_the_next_answer(pr
     seat = quizzing(progress, BYTES, PHASES, STEPS, rules=CONFIDENT, final=True)
     spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips without a message
     assert [(row.item, row.confidence) for row in progress.entries("answer")] == [("ring/steps", 0.95)]
-    assert seat.unread.keys() == {"ring/bytes"}
+    assert seat.by_lines.unread.keys() == {"ring/bytes"}
     assert capsys.readouterr().err.count("cannot be read") == 1

@@ -21,12 +21,12 @@ from ddpquiz.learning.quiz import Answer
 from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.quiz import QUESTIONS, QuizByLines, QuizChoice, ask_questions
+from ddpquiz.terminal.sittings.quiz import QUESTIONS, QuizChoice, QuizScreen, ask_questions
 
 # The result of a quiz as JSON.
 
 
-def print_json(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
+def print_json(screen: QuizScreen, seed: int | None, rows: Sequence[Row]) -> None:
     """Print the result of a quiz as JSON; `rows` are the answers that strength depends on."""
     quiz = screen.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
@@ -40,13 +40,14 @@ def print_json(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> No
         "verdicts": _verdicts(screen, rows),
         "calibration": {"bands": [asdict(band) for band in sure.bands], "brier": sure.brier} if sure else None,
         "questions": [
-            _question(posed, answers.get(id(posed)), screen.unread.get(posed.question.key, "")) for posed in quiz.asked
+            _question(posed, answers.get(id(posed)), screen.by_lines.unread.get(posed.question.key, ""))
+            for posed in quiz.asked
         ],
     }
     print(json.dumps(result, indent=2, ensure_ascii=False))
 
 
-def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
+def _verdicts(screen: QuizScreen, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the verdict on each concept that was asked about."""
     asked = {posed.question.concept for posed in screen.quiz.asked}
     known = strengths(rows, study_day(clock.now()))
@@ -154,5 +155,5 @@ def test(*, options: TestOptions) -> None:
         screen = ask_questions(context, options, console, lines=options.as_json)
         if options.as_json:
             print_json(screen, options.seed, context.progress.last_answers())
-    if screen.unread:
+    if screen.by_lines.unread:
         raise typer.Exit(1)

@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, sect
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
-from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContext, SittingScreen
 
 # The points of an explanation: which are ticked, by which words, and the model answer to compare with.
 
@@ -128,6 +128,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         self._editor = editor  # each prompt opens it by itself
         self._judge = judge  # ticks the points beforehand, instead of their words; may raise UserError
         self._receipts: list[log_rows.Receipt] = []  # of the explanations, in order
+        self.by_lines = ExplainByLines(self)
         self._resume_draft()
 
     @property
@@ -175,7 +176,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         prompt = self.state.prompt
         if prompt is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
-        parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
+        parts: list[RenderableType] = [self.where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
             yours = indented(Text(plain(explanation.text), style="quiet"))
             parts += [Text(), yours, Text(), *check(explanation)]
@@ -275,7 +276,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
     def summary(self) -> RenderableType:
         return summary(self.state.done)
 
-    def _where(self) -> Text:
+    def where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
 
@@ -319,41 +320,40 @@ class ExplainScreen(TypingScreen, SittingScreen):
             self.text, self.note = text or self.text, note or self.note
 
 
-# A sitting of explaining where whole lines are read: in a pipe, or on a terminal that cannot be painted.
-
-_HOW = "in your own words, in one line or several; an empty line ends it"
+_HOW_BY_LINES = "in your own words, in one line or several; an empty line ends it"
 
 
-class ExplainByLines(ExplainScreen):
-    """A sitting that obeys lines as well as keys."""
+class ExplainByLines(ByLines[ExplainScreen]):
+    """A line is a piece of the text, which an empty one ends, or the letter of a key, as in `:h`."""
 
-    def new_lines(self) -> RenderableType:
-        if explanation := self.state.explanation:
-            return Group(*check(explanation))
-        assert self.state.prompt is not None  # noqa: S101
-        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
-        parts.append(Text(_HOW, style="quiet"))
-        if self.text:  # from before; lines are added to it
-            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
-        return Group(*parts, *(note_lines(self.note) if self.state.previous is None else []))
+    def new(self) -> RenderableType:
+        screen, state = self.screen, self.screen.state
+        if state.explanation:
+            return Group(*check(state.explanation))
+        assert state.prompt is not None  # noqa: S101
+        parts: list[RenderableType] = [Text(), screen.where(), Text(), prose(state.prompt.ask, "bold")]
+        parts.append(Text(_HOW_BY_LINES, style="quiet"))
+        if screen.text:  # from before; lines are added to it
+            parts += [Text(), indented(Text(plain(screen.text), style="quiet")), Text()]
+        return Group(*parts, *(note_lines(screen.note) if state.previous is None else []))
 
-    def line_keys(self) -> list[Hotkey]:
-        """Return the keys that work now where whole lines are read: an empty one ends a text."""
-        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().line_keys()]
-        return [] if self.writing and self.text else keys
+    def hotkeys(self) -> list[Hotkey]:
+        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().hotkeys()]
+        return [] if self.screen.writing and self.screen.text else keys
 
-    def handle_line(self, line: str) -> None:
-        """Handle a line: a piece of the text, which an empty line ends, or the letter of a key, as in `:h`."""
+    def obey(self, line: str) -> None:
+        screen = self.screen
         key = line.removeprefix(":")
-        self.note = ""
-        if self.writing and (key == line or len(key) != 1):
+        screen.note = ""
+        if screen.writing and (key == line or len(key) != 1):
             if not line:
-                self.finish()
+                screen.finish()
             else:
-                self.text = "\n".join((*filter(None, (self.text,)), line))
+                screen.text = "\n".join((*filter(None, (screen.text,)), line))
             return
-        self.obey(key or "enter")
-        if key == "h" and self.state.hinted and self.state.prompt:
-            self.note = self.state.prompt.hint
-        elif self.state.explanation and key.isdecimal():
-            self.note = count(self.state.explanation)
+        screen.obey(key or "enter")
+        state = screen.state
+        if key == "h" and state.hinted and state.prompt:
+            screen.note = state.prompt.hint
+        elif state.explanation and key.isdecimal():
+            screen.note = count(state.explanation)

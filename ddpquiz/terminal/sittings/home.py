@@ -134,9 +134,6 @@ class Home(SittingScreen):
             return Group()
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
-    def new_lines(self) -> RenderableType:
-        return page(self._now)
-
     @property
     def _demo(self) -> DemoLink | None:
         """The demo of the first concept for a new learner, else of the weakest or the next concept."""

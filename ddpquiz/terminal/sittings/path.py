@@ -189,9 +189,6 @@ class PathScreen(SittingScreen):
             return prose(f"Next is {self.path.place(now.stage)}. Go on with `ddpquiz learn {name}`.")
         return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
 
-    def new_lines(self) -> RenderableType:
-        return self.body()
-
 
 def path_of(context: SessionContext, concept: Concept) -> GuidedPath:
     """How far the path through a concept is now."""

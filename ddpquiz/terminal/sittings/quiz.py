@@ -41,7 +41,15 @@ from ddpquiz.terminal.sittings.question_view import (
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.ranks import DemoVisit
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SessionContext, SittingScreen, command_words, run_session
+from ddpquiz.terminal.sittings.sitting import (
+    DEMO,
+    PROOF,
+    ByLines,
+    SessionContext,
+    SittingScreen,
+    command_words,
+    run_session,
+)
 
 QUESTIONS = 10  # of a quiz, unless another count is asked for
 
@@ -82,7 +90,7 @@ class QuizChoice:
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
 
 
-def ask_questions(context: SessionContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizByLines:
+def ask_questions(context: SessionContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
 
     UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
@@ -104,7 +112,7 @@ def ask_questions(context: SessionContext, choice: QuizChoice, console: Console,
     opening = _already(catalog, earlier) if earlier else ""
     command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
     begun = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
-    screen = QuizByLines(context, begun, dice, command)
+    screen = QuizScreen(context, begun, dice, command)
     run_session(screen, console, lines=lines)
     return screen
 
@@ -300,10 +308,11 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self.quiz = state
         self.note = command.opening
         self.command = command
+        self.by_lines: QuizByLines = QuizByLines(self)
         self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(context.progress, context.concepts)
         self._dice = dice
-        self._number = NumberEntry()
+        self.number_entry = NumberEntry()
         before = self._strengths(state.began).values()
         self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
@@ -326,22 +335,22 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         if self.quiz.overview:
-            return overview(self.quiz, self._number)
+            return overview(self.quiz, self.number_entry)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
-            head = Group(self._where(), question_view.verdict(answer), Text())
+            head = Group(self.where(), question_view.verdict(answer), Text())
             view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
             return Group(head, view, Text())
         asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        return Group(self._where(), Text(), *asked, Text())
+        return Group(self.where(), Text(), *asked, Text())
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
         posed = self.typing
         left = self._left()
         field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
-        return [*self._note_lines(), *field, *([question_view.remaining(left)] if left is not None else [])]
+        return [*self.remarks(), *field, *([question_view.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
         left = self._left()
@@ -352,7 +361,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self._left() != timedelta(0):
             return False
         posed, text = self.quiz.posed, self.entry.text
-        self._do(Late("" if posed and is_command(text, posed.question) else text))
+        self.do(Late("" if posed and is_command(text, posed.question) else text))
         self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
         return True
 
@@ -369,8 +378,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         posed = self.quiz.posed
         match key:
             case "u":
-                self._number.clear()
-                self._do(QuizAction.UNDO)
+                self.number_entry.clear()
+                self.do(QuizAction.UNDO)
             case "q" if posed or self.quiz.overview:
                 self._stop()
             case _ if self.quiz.overview:
@@ -391,11 +400,11 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _go_on(self, key: str) -> None:
         """Leave a verdict; escape leaves all that were looked at again, and stays on the last one."""
         for _ in range(self.quiz.looked if key == "escape" else 1):
-            self._do(QuizAction.NEXT)
+            self.do(QuizAction.NEXT)
 
     def _press_in_overview(self, key: str) -> None:
-        if (place := self._number.press(key, self.quiz)) is not None:
-            self._do(GoTo(place))
+        if (place := self.number_entry.press(key, self.quiz)) is not None:
+            self.do(GoTo(place))
 
     def _press_at_end(self, key: str) -> None:
         if key == "d":
@@ -410,20 +419,20 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self.quiz.pending:
             said = confidence_keys(chance(posed.question))
             if key.isdecimal() and int(key) in said:
-                self._do(SetConfidence(said[int(key)]))
+                self.do(SetConfidence(said[int(key)]))
         elif self.quiz.rules.exam and key in ("h", "x"):
             self.note = question_view.IN_EXAM
         elif key in _ACTIONS:
-            self._do(_ACTIONS[key])
+            self.do(_ACTIONS[key])
         elif not self.typing:
             self.enter(key)
 
     def _stop(self) -> None:
         """End the quiz, and leave at once if there is no result; an exam shows its overview first."""
         if self.quiz.rules.exam and not self.quiz.overview:
-            self._do(QuizAction.OVERVIEW)
+            self.do(QuizAction.OVERVIEW)
             return
-        self._do(QuizAction.STOP)
+        self.do(QuizAction.STOP)
         self.left = not self.quiz.answers
 
     def _show_demo(self) -> None:
@@ -433,7 +442,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self.note = question_view.IN_EXAM
         elif self._left() is None and not self.quiz.pending:
             shown = self.run_demo(self._demo, DemoVisit(answered=posed.question.key if posed else ""))
-            self._do(QuizAction.DEMO if shown else QuizAction.BACK)
+            self.do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
         """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
@@ -465,7 +474,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
 
     def submit(self, text: str) -> None:
-        self._do(Given(text))
+        self.do(Given(text))
 
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.context.clock()) if self.quiz.rules.timed else None
@@ -476,14 +485,14 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.weakest_concept(self.quiz)
         )
 
-    def _where(self) -> Text:
+    def where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
         posed = self.quiz.posed
         return question_view.where(
             self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
         )
 
-    def _note_lines(self) -> list[RenderableType]:
+    def remarks(self) -> list[RenderableType]:
         return note_lines(self.note or question_view.remark(self.quiz))
 
     def _flag_key(self) -> Hotkey:
@@ -496,7 +505,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self.note = "This question has no proof."
         else:
             self.run_proof(posed)
-            self._do(QuizAction.BACK)
+            self.do(QuizAction.BACK)
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
@@ -505,7 +514,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self.entry = Entry()  # drop what was entered before the quiz was stopped
         self._log.close()
 
-    def _do(self, event: Event) -> None:
+    def do(self, event: Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.context.clock()
         after, (added, removed) = quiz.step(self.quiz, event, now)
@@ -520,78 +529,82 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self.quiz = after
 
 
-# A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted.
+class QuizByLines(ByLines[QuizScreen]):
+    """A line is an answer, or the letter of a key, which is `:h` where the answer is typed.
 
+    Nobody answers again where an unreadable line is `final`: then it is reported, and its question is skipped.
+    """
 
-class QuizByLines(QuizScreen):
-    """A quiz that obeys lines as well as keys."""
-
-    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
-        super().__init__(context, state, dice, command)
+    def __init__(self, screen: QuizScreen) -> None:
+        super().__init__(screen)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
         self._unread_confidence = False  # the next line is the confidence of such an answer
 
-    def new_lines(self) -> RenderableType:
-        if answer := self.quiz.shown:
+    def new(self) -> RenderableType:
+        screen = self.screen
+        if answer := screen.quiz.shown:
             return Group(question_view.verdict(answer), *question_view.judged(answer))
-        if self.quiz.pending:
-            return Text(question_view.remark(self.quiz))
-        if self.quiz.overview:
-            return overview(self.quiz, self._number)
-        assert self.quiz.posed is not None  # noqa: S101
-        opening = self._note_lines() if not self.quiz.place else []
-        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
+        if screen.quiz.pending:
+            return Text(question_view.remark(screen.quiz))
+        if screen.quiz.overview:
+            return overview(screen.quiz, screen.number_entry)
+        assert screen.quiz.posed is not None  # noqa: S101
+        opening = screen.remarks() if not screen.quiz.place else []
+        return Group(Text(), *opening, screen.where(), *question_view.asked(screen.quiz.posed, screen.quiz.hints))
 
     def goes_on(self) -> bool:
         """Go on after a verdict, and end an exam whose answers nobody can change."""
-        goes_on = self.quiz.judged or (self.quiz.overview and self.command.final)
-        self._do(QuizAction.STOP if self.quiz.overview and self.command.final else QuizAction.NEXT)
+        screen = self.screen
+        goes_on = screen.quiz.judged or (screen.quiz.overview and screen.command.final)
+        screen.do(QuizAction.STOP if screen.quiz.overview and screen.command.final else QuizAction.NEXT)
         return goes_on
 
-    def handle_line(self, line: str) -> None:
-        """Obey a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
+    def obey(self, line: str) -> None:
+        screen = self.screen
         if self._unread_confidence:
             self._unread_confidence = False
             return
-        posed = self.quiz.posed
+        posed = screen.quiz.posed
         key = line.removeprefix(":")
-        said = confidence_keys(chance(posed.question)) if posed and self.quiz.pending else {}
-        if said and (key in map(str, said) or self.command.final or not key):
-            self._do(SetConfidence(said.get(int(key)) if key.isdecimal() else None))
+        said = confidence_keys(chance(posed.question)) if posed and screen.quiz.pending else {}
+        if said and (key in map(str, said) or screen.command.final or not key):
+            screen.do(SetConfidence(said.get(int(key)) if key.isdecimal() else None))
             return
-        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
-        self.note = ""
-        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
-            self.run_proof(self.quiz.answers[-1].posed)
-            self._do(QuizAction.BACK)
+        as_key = key in {*COMMANDS, "p"} and (key != line or not screen.typing)
+        screen.note = ""
+        if as_key and key == "p" and screen.quiz.answers and not screen.quiz.rules.exam:
+            screen.run_proof(screen.quiz.answers[-1].posed)
+            screen.do(QuizAction.BACK)
         elif as_key:
-            self.obey(key)
-            if key == "h" and posed and self.quiz.hints:
-                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
-        elif self.quiz.pending:
-            self.note = question_view.remark(self.quiz)
+            screen.obey(key)
+            if key == "h" and posed and screen.quiz.hints:
+                screen.note = " ".join(posed.question.hints[screen.quiz.hints - 1 : screen.quiz.hints])
+        elif screen.quiz.pending:
+            screen.note = question_view.remark(screen.quiz)
         elif posed and is_command(line, posed.question):
-            self.note = f"`{line}` is a key: type :{line} to use it."
-            self._pass_over(posed, line, self.note)
+            screen.note = f"`{line}` is a key: type :{line} to use it."
+            self._pass_over(posed, line, screen.note)
         elif posed:
-            self._do(Given(line) if line else QuizAction.SKIP)
-            self._pass_over(posed, line, self.note)
+            screen.do(Given(line) if line else QuizAction.SKIP)
+            self._pass_over(posed, line, screen.note)
         else:
             self._obey_after_questions(line)
 
     def _obey_after_questions(self, line: str) -> None:
         """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
-        if self.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(self.quiz.asked):
-            self._do(GoTo(int(line) - 1))
+        screen = self.screen
+        if screen.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(screen.quiz.asked):
+            screen.do(GoTo(int(line) - 1))
         elif not line:
-            self.obey("enter")
+            screen.obey("enter")
 
     def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
         """If nobody is there to try again, report a line that is not an answer, and skip the question."""
-        if not self.command.final or not unclear:
+        screen = self.screen
+        if not screen.command.final or not unclear:
             return
         key = posed.question.key
         self.unread[key] = unclear
-        self._unread_confidence = self.quiz.rules.confidence
+        self._unread_confidence = screen.quiz.rules.confidence
         style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
-        self._do(QuizAction.SKIP)
+        screen.do(QuizAction.SKIP)

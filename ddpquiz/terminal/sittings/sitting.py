@@ -1,13 +1,13 @@
-"""What all sittings share: what they need, demos and proofs on real ranks, flags, and sittings by lines."""
+"""What all sittings share: what they need, a screen with demos, proofs and flags, and sittings by lines."""
 
 import contextlib
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console, Group, RenderableType
 
@@ -65,11 +65,12 @@ def command_words(*first: str, **options: str | int | None) -> str:
 
 
 class SittingScreen(KeyScreen):
-    """The screen of a sitting, controlled by keys or, in a pipe, by lines."""
+    """The screen of a sitting, controlled by keys or `by_lines`."""
 
     def __init__(self, context: SessionContext) -> None:
         super().__init__()
         self.context = context
+        self.by_lines: ByLines[Any] = ByLines(self)
 
     @property
     def leave(self) -> Hotkey:
@@ -84,21 +85,6 @@ class SittingScreen(KeyScreen):
     @abstractmethod
     def summary(self) -> RenderableType:
         """Draw the result of the sitting."""
-
-    @abstractmethod
-    def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that cannot be painted."""
-
-    def handle_line(self, line: str) -> None:
-        """Obey a line: the name of a key."""
-        self.handle_key(line)
-
-    def goes_on(self) -> bool:
-        """Go on without a line if no line is needed here; return whether it did."""
-        return False
-
-    def line_keys(self) -> list[Hotkey]:
-        return [*self.keys(), *prefixed(self.commands(), ":")]
 
     def opened(self) -> None:
         """Import torch while the learner reads."""
@@ -147,32 +133,6 @@ class SittingScreen(KeyScreen):
         source = self.context.catalog.sources.get(key)
         self.note = source_line(source) if source else key
 
-    def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
-        """Read lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.
-
-        With `asked`, the keys are printed before each line, for a person. The sitting ends when the lines end.
-        """
-        scene: Hashable = None
-        commands = iter(lines)
-        while not self.left and not self.over:
-            if self.scene != scene:
-                show(console, self.new_lines())
-            if self.goes_on():
-                continue
-            scene = self.scene
-            if asked:
-                console.print(key_line(self.line_keys(), console.width))
-                console.print("> ", end="")
-            line = next(commands, None)
-            if line is None:
-                break
-            self.handle_line(line.strip())
-            if self.helping:
-                show(console, self.shown())
-                self.helping = False
-            if self.note:
-                show(console, Group(*note_lines(self.note)))
-
     def _leave(self, run: Callable[[], _T]) -> _T | None:
         """Run a function that uses the whole terminal, and return its result; a failure becomes the note."""
         try:
@@ -189,6 +149,58 @@ class SittingScreen(KeyScreen):
         return None
 
 
+_Screen = TypeVar("_Screen", bound=SittingScreen)
+
+
+class ByLines(Generic[_Screen]):
+    """The lines that control a sitting in place of keys, in a pipe or on a terminal that cannot be painted."""
+
+    def __init__(self, screen: _Screen) -> None:
+        self.screen = screen
+
+    def new(self) -> RenderableType:
+        """Draw what is new since the last line."""
+        return self.screen.body()
+
+    def hotkeys(self) -> list[Hotkey]:
+        """What a line may be now."""
+        return [*self.screen.keys(), *prefixed(self.screen.commands(), ":")]
+
+    def obey(self, line: str) -> None:
+        """Obey a line: the name of a key."""
+        self.screen.handle_key(line)
+
+    def goes_on(self) -> bool:
+        """Go on without a line if no line is needed here; return whether it did."""
+        return False
+
+    def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
+        """Obey lines until they or the sitting end, and print what is new.
+
+        With `asked`, the keys are printed before each line, for a person.
+        """
+        screen, scene = self.screen, None
+        commands = iter(lines)
+        while not screen.left and not screen.over:
+            if screen.scene != scene:
+                show(console, self.new())
+            if self.goes_on():
+                continue
+            scene = screen.scene
+            if asked:
+                console.print(key_line(self.hotkeys(), console.width))
+                console.print("> ", end="")
+            line = next(commands, None)
+            if line is None:
+                break
+            self.obey(line.strip())
+            if screen.helping:
+                show(console, screen.shown())
+                screen.helping = False
+            if screen.note:
+                show(console, Group(*note_lines(screen.note)))
+
+
 def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
     """Show a sitting, or read its commands as lines: in a pipe, and on a terminal with `lines`.
 
@@ -200,7 +212,7 @@ def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False
         if is_interactive() and not lines:
             sitting.show(console)
         else:
-            sitting.read(console, sys.stdin, asked=sys.stdin.isatty())
+            sitting.by_lines.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt as pressed:
         interrupt = pressed
     if not sitting.context.place:

@@ -37,6 +37,7 @@ from ddpquiz.terminal.sittings.sitting import (
     DEMO,
     PROOF,
     SOURCE,
+    ByLines,
     SessionContext,
     SittingScreen,
     command_words,
@@ -189,7 +190,7 @@ def _proven(progress: Progress, day: date) -> set[str]:
     return {name for name, strength in known.items() if strength.label is mastery.Label.STRONG}
 
 
-def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
+def _where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     made_due = "due after a missed question" if sitting.is_made_due else ""
@@ -212,7 +213,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def about_last(sitting: Sitting, *, has_demo: bool) -> str:
+def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
     """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
     before = sitting.previous
     if before is None or before.card is None or sitting.shown:
@@ -382,7 +383,8 @@ class StudyScreen(SittingScreen):
         self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
         self._a_day = a_day  # new cards; None: without a limit
         self._go_on = go_on
-        self._opening = opening  # texts above the first card
+        self.opening = opening  # above the first card
+        self.by_lines = StudyByLines(self)
 
     @property
     def scene(self) -> Hashable:
@@ -409,11 +411,11 @@ class StudyScreen(SittingScreen):
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
-            parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
-        parts.append(self._where())
+            parts += [part for text in self.opening for part in (prose(text, "quiet"), Text())]
+        parts.append(self.where())
         front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
         if not self.sitting.shown:
-            return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
+            return Group(*parts, Text(self.about_last(), style="quiet"), Text(), front, *below)
         back = [Barred(prose(self.sitting.card.back))]
 
         def around(width: int) -> RenderableType:
@@ -501,24 +503,6 @@ class StudyScreen(SittingScreen):
     def summary(self) -> RenderableType:
         return result(self.sitting, self.context, self._a_day, self._go_on, self._concept_to_read())
 
-    def new_lines(self) -> RenderableType:
-        if self.lookup:
-            return self.lookup.body()
-        if self.sitting.shown:
-            return Group(Barred(prose(self.sitting.queue[0].back)), *self.above_keys())
-        last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
-        return Group(*filter(None, last), Text(), self._where(), prose(self.sitting.queue[0].front, "bold"))
-
-    def handle_line(self, line: str) -> None:
-        """Obey a line: the name of a key; an empty line turns the card over. `/words` looks the words up."""
-        reading = self.lookup is not None
-        self.lookup = None
-        if line.startswith("/"):
-            self.press("/")
-            self.lookup = self.lookup and self.lookup.opened(line[1:])
-        elif line or not reading:
-            self.handle_key(line.lower() or "space")
-
     def _do(self, event: study.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.context.clock()
@@ -540,12 +524,12 @@ class StudyScreen(SittingScreen):
             case _:
                 return progress.bury(card, now)
 
-    def _where(self) -> Text:
-        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
+    def where(self) -> Text:
+        return _where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
 
-    def _about_last(self) -> str:
+    def about_last(self) -> str:
         leech = self.sitting.leech
-        return about_last(self.sitting, has_demo=bool(leech and self.demo_of(leech.concept)))
+        return _about_last(self.sitting, has_demo=bool(leech and self.demo_of(leech.concept)))
 
     def _concept_to_read(self) -> str | None:
         """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
@@ -580,3 +564,27 @@ class StudyScreen(SittingScreen):
         else:
             self.run_proof(pose(question, random.Random(0)))  # noqa: S311
             self._do(StudyAction.BACK)
+
+
+class StudyByLines(ByLines[StudyScreen]):
+    """A line is the name of a key; an empty one turns the card over, and `/words` looks the words up."""
+
+    def new(self) -> RenderableType:
+        screen, sitting = self.screen, self.screen.sitting
+        if screen.lookup:
+            return screen.lookup.body()
+        card = sitting.queue[0]
+        if sitting.shown:
+            return Group(Barred(prose(card.back)), *screen.above_keys())
+        last = [Text(text) for text in screen.opening if not sitting.previous] or [Text(screen.about_last())]
+        return Group(*filter(None, last), Text(), screen.where(), prose(card.front, "bold"))
+
+    def obey(self, line: str) -> None:
+        screen = self.screen
+        reading = screen.lookup is not None
+        screen.lookup = None
+        if line.startswith("/"):
+            screen.press("/")
+            screen.lookup = screen.lookup and screen.lookup.opened(line[1:])
+        elif line or not reading:
+            screen.handle_key(line.lower() or "space")
