@@ -51,7 +51,7 @@ def demo(
     if replay and not about and (name is None or words):
         raise typer.BadParameter("Name one demo or file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")
     if name is None:
-        list_demos()
+        _list_demos()
         return
     from ddpquiz.cli import demo_run  # noqa: PLC0415  # the list and the help need nothing that runs ranks
 
@@ -65,7 +65,7 @@ def demo(
         demo_run.run_demo(script_of(name), words, options, predict=predict)
 
 
-def list_demos() -> None:
+def _list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     known = (*demos(demos_dir()), *pack_demos())
     layout.show_paged(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))

@@ -58,7 +58,7 @@ def list_backups(home: Path) -> Iterator[Backup]:
         raise UserError(f"{home / FOLDER} cannot be read: {error.strerror}.") from None
     for path in paths:
         with suppress(sqlite3.Error, UnicodeDecodeError), closing(_open(path)) as database:
-            if find_damage(database) is None:
+            if _find_damage(database) is None:
                 rows = database.execute("SELECT count(*) FROM log").fetchone()[0]
                 found.append(Backup(path, path.stem.removeprefix("progress-"), rows))
     day = len("2026-03-02")
@@ -83,7 +83,7 @@ def save_import_backup(database: sqlite3.Connection, home: Path, day: str) -> Ba
     return backup
 
 
-def find_damage(database: sqlite3.Connection) -> str | None:
+def _find_damage(database: sqlite3.Connection) -> str | None:
     """Return what SQLite finds wrong with a file, or None; it reads everything, which is 0.1 s for 100,000 reviews.
 
     Raises sqlite3.Error for a fault of the disk.
@@ -91,13 +91,13 @@ def find_damage(database: sqlite3.Connection) -> str | None:
     try:
         (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
-        if is_damage(error):
+        if _is_damage(error):
             return str(error)
         raise
     return None if verdict == "ok" else str(verdict)
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error says that the file is damaged, and not the disk, the folder or the statement."""
     return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
 
@@ -134,7 +134,7 @@ def _save(database: sqlite3.Connection, home: Path, name: str) -> Backup:
         with closing(sqlite3.connect(new)) as copy:
             database.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
-            if damage := find_damage(copy):
+            if damage := _find_damage(copy):
                 raise DamagedError(home / FILE, damage)
             rows = copy.execute("SELECT count(*) FROM log").fetchone()[0]
         new.replace(path)
@@ -225,7 +225,7 @@ def reported_faults(path: Path, so: str = "your progress cannot be read") -> Ite
     except UnicodeDecodeError as error:  # in a message of SQLite that quotes the damaged data
         raise DamagedError(path, "it holds text that is not valid") from error
     except sqlite3.DatabaseError as error:
-        if is_damage(error):
+        if _is_damage(error):
             raise DamagedError(path, str(error)) from error
         name = getattr(error, "sqlite_errorname", "")
         for fault, sentence in _FAULTS.items():
@@ -277,7 +277,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
             "update ddpquiz. Nothing was changed."
         )
-    if tables and (problem := find_damage(database)):
+    if tables and (problem := _find_damage(database)):
         raise DamagedError(path, problem)
     _switch_to_wal(database)
     database.execute("PRAGMA synchronous = FULL")

@@ -42,7 +42,7 @@ _HOLDS: dict[str, tuple[set[str], set[str]]] = {
 }
 
 
-class UnreadableError(ValueError):
+class _UnreadableError(ValueError):
     """A value that is not a row of the log, or not weights; the text says why."""
 
 
@@ -96,13 +96,13 @@ def read_json(text: str, name: str) -> Exported:
         weights = {}
         for number, each in enumerate(_list(data, "weights"), 1):
             place = f"number {number} of its weights"
-            known, since = read_weights(each)
+            known, since = _read_weights(each)
             weights[known] = since
         rows = []
         for number, each in enumerate(log, 1):
             place = f"row {number} of its log"
             rows.append(read_row(each))
-    except UnreadableError as wrong:
+    except _UnreadableError as wrong:
         raise _refusal(name, place, str(wrong)) from None
     if faults := _faults(rows, {each.version for each in weights}):
         number, what = next((at, faults[row.receipt]) for at, row in enumerate(rows, 1) if row.receipt in faults)
@@ -127,25 +127,25 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
 
 
 def read_row(values: object) -> Row:
-    """Return the row with these values. Raises UnreadableError if ddpquiz cannot have written it."""
+    """Return the row with these values. Raises _UnreadableError if ddpquiz cannot have written it."""
     if not isinstance(values, dict) or not values.keys() <= {*STORED_NAMES.values()}:
-        raise UnreadableError("has fields that no row has")
+        raise _UnreadableError("has fields that no row has")
     by_field = {name: values.get(STORED_NAMES[name], _DEFAULTS[name]) for name in _TYPES}
     for name, value in by_field.items():
         if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
-            raise UnreadableError(f"has no valid `{STORED_NAMES[name]}`")
+            raise _UnreadableError(f"has no valid `{STORED_NAMES[name]}`")
     return Row(**by_field)
 
 
-def read_weights(values: Any) -> tuple[Weights, str]:
-    """Return the weights with these values, and the time since which they are used. May raise UnreadableError."""
+def _read_weights(values: Any) -> tuple[Weights, str]:
+    """Return the weights with these values, and the time since which they are used. May raise _UnreadableError."""
     try:
         weights = Weights(tuple(map(float, values["parameters"])), float(values["retention"]))
         version, since = values["version"], str(values["since"])
     except (KeyError, TypeError, ValueError, OverflowError, UserError):
-        raise UnreadableError("cannot be read") from None
+        raise _UnreadableError("cannot be read") from None
     if version != weights.version or (since and not moment(since)):
-        raise UnreadableError("do not match their version")
+        raise _UnreadableError("do not match their version")
     return weights, since
 
 
@@ -232,7 +232,7 @@ def _are_points(text: str) -> bool:
 def _list(data: Mapping[str, Any], name: str) -> list[object]:
     found = data.get(name)
     if not isinstance(found, list):
-        raise UnreadableError(f"has no `{name}`")
+        raise _UnreadableError(f"has no `{name}`")
     return found
 
 

@@ -240,7 +240,7 @@ def choose_questions(
     return sorted(chosen, key=lambda question: _LEVELS.index(question.level))
 
 
-def ask_next(quiz: Quiz) -> Quiz:
+def _ask_next(quiz: Quiz) -> Quiz:
     """Add the most informative question to an adaptive quiz that has asked all, unless it knows enough."""
     if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
         return quiz
@@ -281,7 +281,7 @@ def begin(
     if not rules.adaptive:
         return Quiz(posed, at, at, retry=retry, rules=rules)
     rules = replace(rules, adaptive=min(rules.adaptive, len(posed)))
-    return ask_next(Quiz((), at, at, rules=rules, pool=posed))
+    return _ask_next(Quiz((), at, at, rules=rules, pool=posed))
 
 
 def step(quiz: Quiz, event: Event, at: datetime) -> Step:
@@ -387,7 +387,7 @@ def _recorded(quiz: Quiz, answer: Answer | None) -> Step:
 
 def _next(quiz: Quiz, at: datetime) -> Quiz:
     """Go on to the next question, which an adaptive quiz chooses now."""
-    return ask_next(_go_to(quiz, quiz.place + 1, at))
+    return _ask_next(_go_to(quiz, quiz.place + 1, at))
 
 
 def _go_to(quiz: Quiz, place: int, at: datetime) -> Quiz:

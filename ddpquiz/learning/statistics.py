@@ -20,7 +20,7 @@ from ddpquiz.learning.study import coming_again, due_now, due_soon
 
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
-MATURE = 21  # days between two reviews that make a card mature
+_MATURE = 21  # days between two reviews that make a card mature
 _Z = 1.96  # standard deviations on each side of the middle 95%
 
 
@@ -158,7 +158,7 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
     for card, day, grade in grades:
         at = number(day)
         if card == card_before:
-            counts[at >= first, at - before >= MATURE, grade > forgot] += 1
+            counts[at >= first, at - before >= _MATURE, grade > forgot] += 1
         card_before, before = card, at
 
     def share(lately: tuple[bool, ...], *, mature: bool) -> Share:

@@ -19,9 +19,9 @@ from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContex
 
 # The points of an explanation: which are ticked, by which words, and the model answer to compare with.
 
-HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
+_HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
 MARKS = {True: ("✓ ", "good"), False: ("✗ ", "bad")}
-HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
+_HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
 
 
 def check(explanation: Explanation) -> list[RenderableType]:
@@ -30,7 +30,7 @@ def check(explanation: Explanation) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("A model answer", style="head"), answer, Text()]
     if explanation.opinion and explanation.opinion.remark:
         parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
-    how = HOW_BY_JUDGE if explanation.opinion else HOW_TICKED
+    how = _HOW_BY_JUDGE if explanation.opinion else _HOW_TICKED
     rows = [
         (Text.assemble(MARKS[point.made], (f"{number}", "key")), _point(point, explanation))
         for number, point in enumerate(explanation.points, 1)
@@ -73,7 +73,7 @@ def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
 # Texts that a learner began to write and did not end, by prompt.
 
 
-class Drafts:
+class _Drafts:
     """The texts of earlier sittings, and those of this one that were left for another prompt."""
 
     def __init__(self, saved: Mapping[str, str]) -> None:
@@ -101,10 +101,10 @@ FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
+_CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
-MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
+_MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
 HOW = "in your own words; ctrl+d, or enter on an empty line, ends it"
 
 
@@ -122,7 +122,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
     ) -> None:
         super().__init__(context)
         self.state = state
-        self._drafts = Drafts(drafts or {})
+        self._drafts = _Drafts(drafts or {})
         self._area = TextArea()  # written so far, of the prompt on screen
         self._width = 80  # of the screen
         self._editor = editor  # each prompt opens it by itself
@@ -206,7 +206,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
-        return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
+        return [_CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
     def escape_keys(self) -> list[Hotkey]:
         prompt = self.state.prompt
@@ -216,7 +216,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
-        return [*super().all_keys(), *([MOVE] if self.writing and not self.escaped else [])]
+        return [*super().all_keys(), *([_MOVE] if self.writing and not self.escaped else [])]
 
     def enter(self, key: str) -> None:
         text = pasted(key)

@@ -22,11 +22,11 @@ from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
 from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
 
-FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
-STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
+_FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
+_STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
-STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
-READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
+_STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
+_READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 WELCOME = (
@@ -81,9 +81,9 @@ class Home(SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [READ_ON, CLOSE]
+            return [_READ_ON, CLOSE]
         now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
-        study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
+        study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
         keys = [
@@ -95,7 +95,7 @@ class Home(SittingScreen):
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
             if demo
             else None,
-            None if now.fresh else STATS,
+            None if now.fresh else _STATS,
         ]
         return [*filter(None, keys), HELP, QUIT]
 
@@ -111,7 +111,7 @@ class Home(SittingScreen):
             case "enter" if path := self._now.path:
                 self._visit(lambda: self.learn(path.concept))
             case "s" if "s" in known:
-                self._study(NEW_A_DAY, ahead=STUDY not in self.keys())
+                self._study(NEW_A_DAY, ahead=_STUDY not in self.keys())
             case "n" if "n" in known:
                 self._study(self._now.begun + self._now.more)
             case "t":
@@ -137,7 +137,7 @@ class Home(SittingScreen):
     @property
     def _demo(self) -> DemoLink | None:
         """The demo of the first concept for a new learner, else of the weakest or the next concept."""
-        names = [FIRST_CONCEPT] * self._now.fresh
+        names = [_FIRST_CONCEPT] * self._now.fresh
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
 

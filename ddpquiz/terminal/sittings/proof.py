@@ -50,7 +50,7 @@ def visit(posed: Posed, console: Console) -> None:
         return
     _begin(posed)
     with Screen(console) as screen:
-        shown = ProofScreen(posed)
+        shown = _ProofScreen(posed)
         with _unechoed():
             shown.run(screen)
         with Keys(away=screen.suspended) as keys:
@@ -66,13 +66,13 @@ def _begin(posed: Posed) -> None:
     server()
 
 
-class ProofScreen(KeyScreen):
+class _ProofScreen(KeyScreen):
     """A proof that runs and can then be read; the observations stand above the code, so that they are visible."""
 
     def __init__(self, posed: Posed) -> None:
         super().__init__()
         self._posed = posed
-        self._found: list[ProofOutcome] = []
+        self._found: list[_ProofOutcome] = []
 
     def run(self, screen: Screen) -> None:
         """Run the proof, painting each observation."""
@@ -116,38 +116,38 @@ def question(posed: Posed) -> list[RenderableType]:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofOutcome:
+class _ProofOutcome:
     """One observation of a proof, and whether it agrees with the answer."""
 
     shown: RenderableType
     agrees: bool = True
 
 
-def observe(posed: Posed) -> Iterator[ProofOutcome]:
+def observe(posed: Posed) -> Iterator[_ProofOutcome]:
     """Run a proof, and yield its observations one by one."""
     asked, runner = posed.question, proof_runner.ProofRunner()
     if _each_option_runs(asked):
         for option in asked.options:
             observed = runner.observe(posed, proof_runner.code_of(option))
             holds = proof_runner.answers(asked, observed)
-            yield ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
+            yield _ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
         return
     if asked.kind is Kind.SPOT:
         yield from _before_and_after(posed, runner)
         return
     observed = runner.observe(posed, _lines_in_order(asked))
-    yield ProofOutcome(
+    yield _ProofOutcome(
         _observed(asked, observed),
         not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed),
     )
     for option in asked.options:
         holds = proof_runner.agrees(asked, option, observed)
-        yield ProofOutcome(_line(option, holds=holds), holds == option.right)
+        yield _ProofOutcome(_line(option, holds=holds), holds == option.right)
     if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
         yield _answer(posed, observed)
 
 
-def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[ProofOutcome]:
+def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[_ProofOutcome]:
     """Run the script of a `spot` question as it is, and with the line at fault fixed."""
     asked = posed.question
     number, fixed = fault(asked) + 1, fixed_script(asked)
@@ -158,7 +158,7 @@ def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterato
         observed = runner.observe(posed, script)
         mark = Text("✓", style="good") if holds(asked, observed) else Text("✗", style="bad")
         shown = layout.columns([(mark, Group(*what, _observed(asked, observed)))], gap=1)
-        yield ProofOutcome(shown, holds(asked, observed))
+        yield _ProofOutcome(shown, holds(asked, observed))
 
 
 def _head(posed: Posed) -> RenderableType:
@@ -220,7 +220,7 @@ def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
 
-def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
+def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
     """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
@@ -229,8 +229,8 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     if "\n" in asked.answer:
-        return ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
-    return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+        return _ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
+    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
 
 
 @contextlib.contextmanager

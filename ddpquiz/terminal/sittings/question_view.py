@@ -25,13 +25,13 @@ from ddpquiz.terminal.kit.text_area import TextArea
 # The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
 
 
-def script_view(question: Question, chosen: int | None = None) -> RenderableType:
+def _script_view(question: Question, chosen: int | None = None) -> RenderableType:
     """Draw the script; `chosen` is the place of a line, from 0."""
     lines = enumerate(_lines(question.code))
     return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
 
 
-def judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
+def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
     """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
     at_fault, lines = fault(question), script_lines(question)
     rows: list[tuple[Text, RenderableType]] = []
@@ -122,8 +122,8 @@ def command_line() -> Text:
 
 # Answers that are entered key by key: chosen by digits, or typed with a cursor.
 
-SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
+_SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
+_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
@@ -185,11 +185,11 @@ class Entry:
             case Kind.CHOICE:
                 return [Hotkey(f"1-{count}", "answer")]
             case Kind.CHOICES:
-                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), SUBMIT]
+                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), _SUBMIT]
             case Kind.SPOT:
-                return [CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
+                return [_CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
             case _:
-                return [SUBMIT]
+                return [_SUBMIT]
 
 
 class AnswerScreen(TypingScreen):
@@ -318,7 +318,7 @@ def judged(answer: Answer) -> list[RenderableType]:
             for place, one in options
         ]
     elif question.kind is Kind.SPOT:
-        parts += judged_lines(question, answer.verdict)
+        parts += _judged_lines(question, answer.verdict)
     else:
         parts.append(_right_answer(answer))
         parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
@@ -335,7 +335,7 @@ def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     how = Text(instruction(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
-        parts += [script_view(question, chosen_line(question, typed or "")), Text()]
+        parts += [_script_view(question, chosen_line(question, typed or "")), Text()]
     elif question.code:
         from ddpquiz.terminal.kit.highlight import python
 

@@ -167,7 +167,7 @@ def _nothing(choice: QuizChoice) -> str:
 # The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
 
 
-def overview(quiz: Quiz, number_entry: NumberEntry) -> RenderableType:
+def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
     count, asked = len(quiz.open), len(quiz.asked)
     left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
@@ -180,7 +180,7 @@ def overview(quiz: Quiz, number_entry: NumberEntry) -> RenderableType:
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
 
 
-def number_key(quiz: Quiz) -> Hotkey:
+def _number_key(quiz: Quiz) -> Hotkey:
     """Return the key of the numbers of questions."""
     last = len(quiz.asked)
     return Hotkey(
@@ -188,7 +188,7 @@ def number_key(quiz: Quiz) -> Hotkey:
     )
 
 
-class NumberEntry:
+class _NumberEntry:
     """The number of a question, typed digit by digit."""
 
     def __init__(self) -> None:
@@ -224,23 +224,23 @@ class NumberEntry:
 # The hotkeys of a quiz: those that work now, as the line of keys and the help list them.
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
-SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")
+_SOLUTION = Hotkey("x", "solution", "show the solution; the question then earns nothing")
 UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
-LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
+_LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
 NEXT = Hotkey("enter", "next", "go on to the next question")
-FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
-TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
-RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
-CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
-DEMO_AS_HINT = Hotkey(
+_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+_TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
+_RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
+_CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
+_DEMO_AS_HINT = Hotkey(
     "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
 )
-PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
-FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
+_PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
+_FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
-END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
-END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
-TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+_END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
+_END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+_TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
 LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
 _SURE = ("guess", "unsure", "fairly", "sure")
 
@@ -251,19 +251,19 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
         to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
-        return [*to_first, number_key(quiz), PREVIOUS, END_NOW, HELP]
+        return [*to_first, _number_key(quiz), _PREVIOUS, _END_NOW, HELP]
     if quiz.posed is None:
-        leave = [TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
-        return [*leave, *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+        leave = [_TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
-        go_on = [FORWARD, TO_QUESTION] if quiz.looked else [NEXT]
-        proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
+        proof = [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
         return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
         said = zip(words, confidence_keys(chance(question)).items(), strict=True)
-        rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+        rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
         return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
@@ -275,23 +275,23 @@ def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     if quiz.posed is None:
         return []
     if quiz.rules.exam:
-        return [*([PREVIOUS] if quiz.place else []), FOLLOWING, flag, HELP, END]
+        return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
     left = max(0, len(quiz.posed.question.hints) - quiz.hints)
     more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
     hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-    demos = [DEMO_AS_HINT] if demo and not quiz.rules.timed else []
-    return [*hint, *_back(quiz), SOLVE, SKIP, *demos, flag, HELP, QUIT]
+    demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
+    return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]
 
 
 def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
-    return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
+    return [_LOOK_BACK] if quiz.looked < len(quiz.behind) else []
 
 
 def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
     """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
-    end = END_HERE if quiz.answers and leave is not QUIT else leave
+    end = _END_HERE if quiz.answers and leave is not QUIT else leave
     return [end if key is QUIT else key for key in keys]
 
 
@@ -312,7 +312,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(context.progress, context.concepts)
         self._dice = dice
-        self.number_entry = NumberEntry()
+        self.number_entry = _NumberEntry()
         before = self._strengths(state.began).values()
         self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 

@@ -24,7 +24,7 @@ from ddpquiz.terminal.pages.listing import source_line
 from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome, DemoVisit, Ranks
 
 _T = TypeVar("_T")
-UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
+_UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
 PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
@@ -120,7 +120,7 @@ class SittingScreen(KeyScreen):
         return item in self._flags
 
     def flag_key(self, item: str) -> Hotkey:
-        return UNFLAG if self.is_flagged(item) else FLAG
+        return _UNFLAG if self.is_flagged(item) else FLAG
 
     @cached_property
     def _flags(self) -> dict[str, list[Receipt]]:

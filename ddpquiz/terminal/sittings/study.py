@@ -52,7 +52,7 @@ GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
-LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
+_LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
@@ -439,13 +439,13 @@ class StudyScreen(SittingScreen):
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
             more = [more_key(len(held))] if (held := self.sitting.chosen.held) else []
-            return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
+            return [Hotkey("enter", "leave"), *more, *undo, *demo, _LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
         usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
-        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, self.leave]
+        return [turn, *undo, *usual, *source, flag, _LOOK, BURY, SUSPEND, HELP, self.leave]
 
     def all_keys(self) -> list[Hotkey]:
         asked = self.sitting.card and self.sitting.shown and not self.lookup
