@@ -1,4 +1,4 @@
-"""The learner's marks on items, for commands that list content."""
+"""`ddpquiz list`, `show` and `search`: what there is to learn, with the learner's marks."""
 
 from __future__ import annotations
 
@@ -49,9 +49,6 @@ def _all_marks() -> dict[str, list[str]]:
     except UserError as error:
         style.complaints().print(style.plain(f"{error} Until then, marks are not shown."), soft_wrap=True)
     return found
-
-
-# `ddpquiz list`: list the curriculum.
 
 
 def list_(

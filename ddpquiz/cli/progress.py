@@ -1,4 +1,4 @@
-"""`ddpquiz progress`: look after the saved progress."""
+"""`ddpquiz progress`, `export`, `import` and `optimize`: what is done with saved progress as a whole."""
 
 from __future__ import annotations
 

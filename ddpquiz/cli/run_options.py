@@ -15,8 +15,6 @@ from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.ranks.request import Request
 
-# The options that `demo` and `run` share, as one dataclass: how many ranks, where, and how the run is shown.
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:

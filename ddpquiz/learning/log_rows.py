@@ -1,4 +1,4 @@
-"""The rows of the log, and how they are written to SQLite and read back."""
+"""The rows of the log: what each kind says, and under which names its fields are stored."""
 
 from __future__ import annotations
 

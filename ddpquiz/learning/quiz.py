@@ -1,4 +1,7 @@
-"""A graded answer to a quiz question: the credit that it earns, with and without hints."""
+"""One quiz or exam: which questions it asks, and what each answer and key does to it.
+
+Old state, event and time in; new state out, with the answer to save.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,6 @@ from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning.judge import Verdict, chance, judge
 from ddpquiz.learning.log_rows import UNCHANGED, Change
 from ddpquiz.learning.mastery import Belief, Label
-
-# A graded answer to a quiz question: the credit that it earns, with and without hints.
 
 _HINTED = 0.5  # the credit of a right answer after a hint
 
@@ -45,9 +46,6 @@ class Answer:
         if not self.right:
             return 0.0
         return _HINTED if self.hints else 1.0
-
-
-# The state of a quiz, and the events that change it.
 
 
 class QuizAction(Enum):

@@ -16,8 +16,6 @@ from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.standing import streak
 from ddpquiz.learning.study import coming_again, due_now, due_soon
 
-# Statistics of a learner: recall, forecast, study days, time, calibration, strengths and misconceptions.
-
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
 _MATURE = 21  # days between two reviews that make a card mature

@@ -1,4 +1,7 @@
-"""Which cards a sitting asks, and which come back on the same day."""
+"""One sitting with cards: which it asks, which come back on the same day, and what each key does to it.
+
+Old state, event and time in; new state out, with what is to be saved.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from types import MappingProxyType
 from ddpquiz.curriculum.concept import Card
 from ddpquiz.learning.log_rows import UNCHANGED, Change
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
-
-# Which cards a sitting asks, and which come back on the same day.
 
 GAP = 5  # cards between a forgotten card and its return
 MORE = 10  # new cards that are added at once when a limit holds back others
@@ -135,9 +136,6 @@ def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade
     """Return the cards that their grades of this day bring back or set aside."""
     found = {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
     return {key: when for key, when in found.items() if when is not Return.NO}
-
-
-# One sitting with cards: what each key does to it. Old state and event in, new state out.
 
 
 class StudyAction(Enum):

@@ -1,4 +1,4 @@
-"""The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
+"""A sitting of explaining on the screen: the learner writes, compares with a model answer, and ticks the points."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -70,9 +70,6 @@ def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
     return Group(say, Text(plain(why), style="quiet")) if why else say
 
 
-# Texts that a learner began to write and did not end, by prompt.
-
-
 class _Drafts:
     """The texts of earlier sittings, and those of this one that were left for another prompt."""
 
@@ -90,8 +87,6 @@ class _Drafts:
             return "", ""
         return here or before, f"What you began to write {'' if here else 'the last time '}is here again."
 
-
-# A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points.
 
 FINISH = Hotkey(
     "ctrl+d",

@@ -1,4 +1,4 @@
-"""The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict."""
+"""A question on the screen: how it is drawn and answered key by key, the clock, and the verdict."""
 
 from __future__ import annotations
 
@@ -21,48 +21,6 @@ from ddpquiz.terminal.kit.keys import pasted, typed
 from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
-
-# The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
-
-
-def _script_view(question: Question, chosen: int | None = None) -> RenderableType:
-    """Draw the script; `chosen` is the place of a line, from 0."""
-    lines = enumerate(_lines(question.code))
-    return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
-
-
-def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
-    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
-    at_fault, lines = fault(question), script_lines(question)
-    rows: list[tuple[Text, RenderableType]] = []
-    for place in verdict.chosen:
-        if place != at_fault:
-            why = verdict.whys or ("The fault is in another line.",)
-            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
-            rows.append((_number(place, "✗>", "bad"), shown))
-    mark = "✓>" if at_fault in verdict.chosen else "✓ "
-    rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))
-    return [columns(rows), *section("Fixed", columns([(_number(at_fault, " "), _code(question.fix))]))]
-
-
-def _number(place: int, mark: str, style: str = "quiet") -> Text:
-    number = Text(f"{mark}{place + 1:>2}", style="key" if mark == ">" else style)
-    if mark == ">":
-        number.stylize(FOCUS)
-    return number
-
-
-def _code(text: str) -> Text:
-    return Text("\n").join(_lines(text))
-
-
-def _lines(text: str) -> list[Text]:
-    from ddpquiz.terminal.kit.highlight import python_lines  # most questions need no highlighter
-
-    return python_lines(plain(text))
-
-
-# Screens on which a text is typed: letters are text, and escape makes the next key a command.
 
 ESCAPE = "escape"
 
@@ -119,8 +77,6 @@ def command_line() -> Text:
     """Draw what stands in place of a text while a key is a command."""
     return Text.assemble(("command: ", "warn"), ("_", "accent"))
 
-
-# Answers that are entered key by key: chosen by digits, or typed with a cursor.
 
 _SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
 _CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
@@ -415,3 +371,43 @@ def until_change(left: timedelta) -> float:
     """Return the seconds until the clock shows another number, or is over."""
     seconds = left.total_seconds()
     return max(0.01, seconds - (math.ceil(seconds) - 1))
+
+
+# The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
+
+
+def _script_view(question: Question, chosen: int | None = None) -> RenderableType:
+    """Draw the script; `chosen` is the place of a line, from 0."""
+    lines = enumerate(_lines(question.code))
+    return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
+
+
+def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
+    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
+    at_fault, lines = fault(question), script_lines(question)
+    rows: list[tuple[Text, RenderableType]] = []
+    for place in verdict.chosen:
+        if place != at_fault:
+            why = verdict.whys or ("The fault is in another line.",)
+            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
+            rows.append((_number(place, "✗>", "bad"), shown))
+    mark = "✓>" if at_fault in verdict.chosen else "✓ "
+    rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))
+    return [columns(rows), *section("Fixed", columns([(_number(at_fault, " "), _code(question.fix))]))]
+
+
+def _number(place: int, mark: str, style: str = "quiet") -> Text:
+    number = Text(f"{mark}{place + 1:>2}", style="key" if mark == ">" else style)
+    if mark == ">":
+        number.stylize(FOCUS)
+    return number
+
+
+def _code(text: str) -> Text:
+    return Text("\n").join(_lines(text))
+
+
+def _lines(text: str) -> list[Text]:
+    from ddpquiz.terminal.kit.highlight import python_lines  # most questions need no highlighter
+
+    return python_lines(plain(text))

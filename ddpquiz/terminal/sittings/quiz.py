@@ -164,139 +164,6 @@ def _nothing(choice: QuizChoice) -> str:
     return f"No question fits; leave out {names}, or name another concept."
 
 
-# The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
-
-
-def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
-    """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
-    count, asked = len(quiz.open), len(quiz.asked)
-    left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
-    rows = []
-    for number, posed in enumerate(quiz.asked, 1):
-        answer = quiz.answer_to(posed)
-        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
-        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
-    typed = [Text(number_entry.note, style="warn")] if number_entry.note else []
-    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
-
-
-def _number_key(quiz: Quiz) -> Hotkey:
-    """Return the key of the numbers of questions."""
-    last = len(quiz.asked)
-    return Hotkey(
-        f"1-{last}" if last > 1 else "1", "question", "go to the question with this number, to change its answer"
-    )
-
-
-class _NumberEntry:
-    """The number of a question, typed digit by digit."""
-
-    def __init__(self) -> None:
-        self._typed = ""
-
-    @property
-    def note(self) -> str:
-        """What to do next if a number is half typed, otherwise ""."""
-        return f"Question {self._typed}: press enter, or one more digit." if self._typed else ""
-
-    def clear(self) -> None:
-        """Forget the digits."""
-        self._typed = ""
-
-    def press(self, key: str, quiz: Quiz) -> int | None:
-        """Return the place, counted from 0, to which a key leads; None if it leads nowhere yet.
-
-        Enter, or a digit after which no further one can follow, ends a number; enter alone leads to the first question
-        without an answer.
-        """
-        typed, self._typed = self._typed, ""
-        if key == "enter":
-            return int(typed) - 1 if typed else next(iter(quiz.open), None)
-        number, count = int(typed + key) if key.isdecimal() else 0, len(quiz.asked)
-        if not 1 <= number <= count:
-            return None
-        if 10 * number > count:
-            return number - 1
-        self._typed = str(number)
-        return None
-
-
-# The hotkeys of a quiz: those that work now, as the line of keys and the help list them.
-
-SKIP = Hotkey("s", "skip", "leave this question unanswered")
-_SOLUTION = Hotkey("x", "solution", "show the solution; the question then earns nothing")
-UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
-_LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
-NEXT = Hotkey("enter", "next", "go on to the next question")
-_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
-_TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
-_RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
-_CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
-_DEMO_AS_HINT = Hotkey(
-    "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
-)
-_PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
-_FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
-END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
-_END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
-_END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
-_TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
-LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
-_SURE = ("guess", "unsure", "fairly", "sure")
-
-
-def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
-    """Return the keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
-    demos = [DEMO] if demo else []
-    if quiz.overview:
-        first = [f"question {place + 1}" for place in quiz.open[:1]]
-        to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
-        return [*to_first, _number_key(quiz), _PREVIOUS, _END_NOW, HELP]
-    if quiz.posed is None:
-        leave = [_TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
-        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
-    question = quiz.posed.question
-    if quiz.judged:
-        go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
-        proof = [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
-        return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
-    if quiz.pending:
-        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
-        said = zip(words, confidence_keys(chance(question)).items(), strict=True)
-        rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
-        return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
-    if not is_typed(question):
-        return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
-    return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
-
-
-def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
-    """Return the keys that work while a question is on screen, besides those that answer it."""
-    if quiz.posed is None:
-        return []
-    if quiz.rules.exam:
-        return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
-    left = max(0, len(quiz.posed.question.hints) - quiz.hints)
-    more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
-    hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-    demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
-    return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]
-
-
-def _back(quiz: Quiz) -> list[Hotkey]:
-    if quiz.previous and not quiz.looked:
-        return [UNDO]
-    return [_LOOK_BACK] if quiz.looked < len(quiz.behind) else []
-
-
-def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
-    """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
-    end = _END_HERE if quiz.answers and leave is not QUIT else leave
-    return [end if key is QUIT else key for key in keys]
-
-
-# The screen of a quiz: each answer is saved before its verdict is shown.
-
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
 
 
@@ -608,3 +475,134 @@ class QuizByLines(ByLines[QuizScreen]):
         self._unread_confidence = screen.quiz.rules.confidence
         style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
         screen.do(QuizAction.SKIP)
+
+
+# The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
+
+
+def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
+    """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
+    count, asked = len(quiz.open), len(quiz.asked)
+    left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
+    rows = []
+    for number, posed in enumerate(quiz.asked, 1):
+        answer = quiz.answer_to(posed)
+        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
+    typed = [Text(number_entry.note, style="warn")] if number_entry.note else []
+    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
+
+
+def _number_key(quiz: Quiz) -> Hotkey:
+    """Return the key of the numbers of questions."""
+    last = len(quiz.asked)
+    return Hotkey(
+        f"1-{last}" if last > 1 else "1", "question", "go to the question with this number, to change its answer"
+    )
+
+
+class _NumberEntry:
+    """The number of a question, typed digit by digit."""
+
+    def __init__(self) -> None:
+        self._typed = ""
+
+    @property
+    def note(self) -> str:
+        """What to do next if a number is half typed, otherwise ""."""
+        return f"Question {self._typed}: press enter, or one more digit." if self._typed else ""
+
+    def clear(self) -> None:
+        """Forget the digits."""
+        self._typed = ""
+
+    def press(self, key: str, quiz: Quiz) -> int | None:
+        """Return the place, counted from 0, to which a key leads; None if it leads nowhere yet.
+
+        Enter, or a digit after which no further one can follow, ends a number; enter alone leads to the first question
+        without an answer.
+        """
+        typed, self._typed = self._typed, ""
+        if key == "enter":
+            return int(typed) - 1 if typed else next(iter(quiz.open), None)
+        number, count = int(typed + key) if key.isdecimal() else 0, len(quiz.asked)
+        if not 1 <= number <= count:
+            return None
+        if 10 * number > count:
+            return number - 1
+        self._typed = str(number)
+        return None
+
+
+# The hotkeys of a quiz: those that work now, as the line of keys and the help list them.
+
+SKIP = Hotkey("s", "skip", "leave this question unanswered")
+_SOLUTION = Hotkey("x", "solution", "show the solution; the question then earns nothing")
+UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
+_LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
+NEXT = Hotkey("enter", "next", "go on to the next question")
+_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+_TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
+_RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
+_CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
+_DEMO_AS_HINT = Hotkey(
+    "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
+)
+_PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
+_FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
+END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
+_END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
+_END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+_TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
+_SURE = ("guess", "unsure", "fairly", "sure")
+
+
+def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
+    """Return the keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
+    demos = [DEMO] if demo else []
+    if quiz.overview:
+        first = [f"question {place + 1}" for place in quiz.open[:1]]
+        to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
+        return [*to_first, _number_key(quiz), _PREVIOUS, _END_NOW, HELP]
+    if quiz.posed is None:
+        leave = [_TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+    question = quiz.posed.question
+    if quiz.judged:
+        go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
+        proof = [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
+    if quiz.pending:
+        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
+        said = zip(words, confidence_keys(chance(question)).items(), strict=True)
+        rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+        return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
+    if not is_typed(question):
+        return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
+    return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
+
+
+def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
+    """Return the keys that work while a question is on screen, besides those that answer it."""
+    if quiz.posed is None:
+        return []
+    if quiz.rules.exam:
+        return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
+    left = max(0, len(quiz.posed.question.hints) - quiz.hints)
+    more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
+    hint = [Hotkey("h", f"hint ({left})", more)] if left else []
+    demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
+    return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]
+
+
+def _back(quiz: Quiz) -> list[Hotkey]:
+    if quiz.previous and not quiz.looked:
+        return [UNDO]
+    return [_LOOK_BACK] if quiz.looked < len(quiz.behind) else []
+
+
+def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
+    """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
+    end = _END_HERE if quiz.answers and leave is not QUIT else leave
+    return [end if key is QUIT else key for key in keys]

@@ -1,4 +1,4 @@
-"""A sitting with cards: which cards, one after the other on the screen, and the result."""
+"""A sitting with cards: which cards, one after the other on the screen, each grade saved at once, and the result."""
 
 from __future__ import annotations
 
@@ -189,178 +189,6 @@ def _proven(progress: Progress, day: date) -> set[str]:
     known = mastery.strengths(progress.last_answers(), day)
     return {name for name, strength in known.items() if strength.label is mastery.Label.STRONG}
 
-
-def _where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
-    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
-    again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    made_due = "due after a missed question" if sitting.is_made_due else ""
-    once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
-    place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
-    cram = "cram: the schedule does not change" if sitting.cram else ""
-    first, *more = filter(None, (place, once_more))
-    flag = "flagged" if flagged else ""
-    done = round(sitting.share * _BAR)
-    bar = "━" * done + "─" * (_BAR - done)
-    return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
-
-
-def buttons(days: Mapping[Grade, int | None]) -> Text:
-    """Draw the grades, each with the days until the card would come back; None in a cram."""
-    line = Text()
-    for number, (grade, until) in enumerate(days.items(), 1):
-        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
-        line.append("" if until is None else f" {interval(until)}", style="quiet")
-    return line
-
-
-def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
-    """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
-    before = sitting.previous
-    if before is None or before.card is None or sitting.shown:
-        return ""
-    if sitting.leech:
-        return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
-    done, cram = sitting.last, sitting.cram
-    if done is None:
-        return "skipped · u undo"
-    if isinstance(done, Hiding):
-        return f"{'hidden' if done.act is StudyAction.SUSPEND else 'hidden until tomorrow'} · u undo"
-    match done.again:
-        case Return.SOON:
-            return "comes again in this sitting · u undo"
-        case Return.LAST:
-            return f"comes once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
-        case _:
-            return "u undo" if cram else f"see again in {interval(done.days)} · u undo"
-
-
-def interval(days: int) -> str:
-    """Return a number of days in a short form."""
-    if days == 0:
-        return "now"
-    if days < 31:
-        return f"{days} day{'s' * (days != 1)}"
-    months = round(days / 30.4)
-    return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
-
-
-def more_key(held: int) -> Hotkey:
-    """Return the key that adds some of the new cards that a limit held back."""
-    count = min(held, MORE)
-    return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
-
-
-def proven(count: int) -> str:
-    """Return a sentence about the new cards that are left out because their concepts are strong."""
-    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
-
-
-def forecast(soon: Sequence[int], day: date) -> str:
-    """Return how many cards come due in the days after `day`, and when."""
-    when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
-    parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
-    return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
-
-
-def result(
-    sitting: Sitting, context: SessionContext, a_day: int | None, command: str, to_read: str | None
-) -> RenderableType:
-    """Draw the result of a sitting.
-
-    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
-    concept to read about.
-    """
-    summary = sum_up(sitting)
-    begun = standing.begun(sitting.memories, study_day(context.clock()))
-    if not sitting.queue:
-        held = _held_back(sitting.chosen, a_day, begun, command, cram=sitting.cram)
-    elif sitting.cram:
-        held = [f"`{command}` begins anew."]
-    else:
-        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command), begun)]
-    lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
-    if summary.known:
-        share = summary.recalled / summary.known
-        known = f"{summary.known} card{'s' * (summary.known != 1)} learned before"
-        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
-    if summary.pace:
-        lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
-    lines += map(prose, held)
-    lines.append(Text(_due(sitting, context)))
-    if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
-        learn = (f"ddpquiz learn {plain(found.id)}", "code")
-        lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
-    return Group(*lines)
-
-
-def _left(sitting: Sitting, command: str, begun: int) -> str:
-    """Return how many cards the next sitting asks, counted as in its header, and the command that continues."""
-    chosen = sitting.chosen
-    done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
-    left = [card for card in chosen.cards if card.key not in done]
-    again = sum(bool(sitting.grades(card)) for card in left)
-    fills_up = min(chosen.due_held + chosen.later, len(chosen.cards) - len(left))  # to the limit that held these back
-    count = len(left) - again + fills_up
-    cards = f"{count} card{'s' * (count != 1)}"
-    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
-    today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
-    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
-
-
-def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
-    """Return the command that asks the cards that are left; `begun` new cards were asked on this day."""
-    if a_day is None:
-        return command
-    new = sum(sitting.memory(card) is None for card in sitting.queue)
-    wanted = max(a_day, begun + new) if new else a_day
-    return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
-
-
-def _due(sitting: Sitting, context: SessionContext) -> str:
-    """Return how many cards are due now and soon, with the same words and numbers as the home page."""
-    day = study_day(context.clock())
-    hidden = context.progress.hidden(day)
-    cards = {card.key for concept in context.concepts.values() for card in concept.cards} - hidden
-    known = {**sitting.memories, **context.progress.memories()}  # a prediction may have made cards due meanwhile
-    memories = {key: memory for key, memory in known.items() if key in cards}
-    soon = forecast(study.due_soon(memories, day), day)
-    graded = context.progress.grades(day)  # without those of a cram, which do not change the schedule
-    again = study.coming_again(memories, graded)
-    due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
-    return f"Due now: {due}. In the next seven days: {soon}."
-
-
-def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
-    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
-    lines: list[str] = []
-    if cram and chosen.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
-    elif chosen.due_held or chosen.later:
-        counts = ((chosen.due_held, "due"), (chosen.later, "new"))
-        left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
-    if a_day is not None and chosen.of_other_days:
-        more = min(MORE, chosen.of_other_days)
-        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
-        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
-        today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
-    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
-
-
-def _seconds(duration: timedelta) -> str:
-    whole = round(duration.total_seconds())
-    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
-
-
-def _count(summary: StudySummary) -> str:
-    if not summary.cards:
-        return "No card was graded."
-    new = f", {summary.new} of them new" if summary.new else ""
-    return f"Done: {counted(summary.cards, 'card')}{new}."
-
-
-# The screen of a sitting with cards: each grade is saved before the next card is shown.
 
 _ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
 
@@ -588,3 +416,173 @@ class StudyByLines(ByLines[StudyScreen]):
             screen.lookup = screen.lookup and screen.lookup.opened(line[1:])
         elif line or not reading:
             screen.handle_key(line.lower() or "space")
+
+
+def _where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
+    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
+    again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
+    made_due = "due after a missed question" if sitting.is_made_due else ""
+    once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
+    place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
+    cram = "cram: the schedule does not change" if sitting.cram else ""
+    first, *more = filter(None, (place, once_more))
+    flag = "flagged" if flagged else ""
+    done = round(sitting.share * _BAR)
+    bar = "━" * done + "─" * (_BAR - done)
+    return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
+
+
+def buttons(days: Mapping[Grade, int | None]) -> Text:
+    """Draw the grades, each with the days until the card would come back; None in a cram."""
+    line = Text()
+    for number, (grade, until) in enumerate(days.items(), 1):
+        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
+        line.append("" if until is None else f" {interval(until)}", style="quiet")
+    return line
+
+
+def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
+    """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
+    before = sitting.previous
+    if before is None or before.card is None or sitting.shown:
+        return ""
+    if sitting.leech:
+        return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
+    done, cram = sitting.last, sitting.cram
+    if done is None:
+        return "skipped · u undo"
+    if isinstance(done, Hiding):
+        return f"{'hidden' if done.act is StudyAction.SUSPEND else 'hidden until tomorrow'} · u undo"
+    match done.again:
+        case Return.SOON:
+            return "comes again in this sitting · u undo"
+        case Return.LAST:
+            return f"comes once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
+        case _:
+            return "u undo" if cram else f"see again in {interval(done.days)} · u undo"
+
+
+def interval(days: int) -> str:
+    """Return a number of days in a short form."""
+    if days == 0:
+        return "now"
+    if days < 31:
+        return f"{days} day{'s' * (days != 1)}"
+    months = round(days / 30.4)
+    return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
+
+
+def more_key(held: int) -> Hotkey:
+    """Return the key that adds some of the new cards that a limit held back."""
+    count = min(held, MORE)
+    return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
+
+
+def proven(count: int) -> str:
+    """Return a sentence about the new cards that are left out because their concepts are strong."""
+    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
+
+
+def forecast(soon: Sequence[int], day: date) -> str:
+    """Return how many cards come due in the days after `day`, and when."""
+    when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
+    parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
+    return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
+
+
+def result(
+    sitting: Sitting, context: SessionContext, a_day: int | None, command: str, to_read: str | None
+) -> RenderableType:
+    """Draw the result of a sitting.
+
+    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
+    concept to read about.
+    """
+    summary = sum_up(sitting)
+    begun = standing.begun(sitting.memories, study_day(context.clock()))
+    if not sitting.queue:
+        held = _held_back(sitting.chosen, a_day, begun, command, cram=sitting.cram)
+    elif sitting.cram:
+        held = [f"`{command}` begins anew."]
+    else:
+        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command), begun)]
+    lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
+    if summary.known:
+        share = summary.recalled / summary.known
+        known = f"{summary.known} card{'s' * (summary.known != 1)} learned before"
+        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
+    if summary.pace:
+        lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
+    lines += map(prose, held)
+    lines.append(Text(_due(sitting, context)))
+    if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
+        learn = (f"ddpquiz learn {plain(found.id)}", "code")
+        lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
+    return Group(*lines)
+
+
+def _left(sitting: Sitting, command: str, begun: int) -> str:
+    """Return how many cards the next sitting asks, counted as in its header, and the command that continues."""
+    chosen = sitting.chosen
+    done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
+    left = [card for card in chosen.cards if card.key not in done]
+    again = sum(bool(sitting.grades(card)) for card in left)
+    fills_up = min(chosen.due_held + chosen.later, len(chosen.cards) - len(left))  # to the limit that held these back
+    count = len(left) - again + fills_up
+    cards = f"{count} card{'s' * (count != 1)}"
+    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
+    today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
+
+
+def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
+    """Return the command that asks the cards that are left; `begun` new cards were asked on this day."""
+    if a_day is None:
+        return command
+    new = sum(sitting.memory(card) is None for card in sitting.queue)
+    wanted = max(a_day, begun + new) if new else a_day
+    return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
+
+
+def _due(sitting: Sitting, context: SessionContext) -> str:
+    """Return how many cards are due now and soon, with the same words and numbers as the home page."""
+    day = study_day(context.clock())
+    hidden = context.progress.hidden(day)
+    cards = {card.key for concept in context.concepts.values() for card in concept.cards} - hidden
+    known = {**sitting.memories, **context.progress.memories()}  # a prediction may have made cards due meanwhile
+    memories = {key: memory for key, memory in known.items() if key in cards}
+    soon = forecast(study.due_soon(memories, day), day)
+    graded = context.progress.grades(day)  # without those of a cram, which do not change the schedule
+    again = study.coming_again(memories, graded)
+    due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+    return f"Due now: {due}. In the next seven days: {soon}."
+
+
+def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
+    lines: list[str] = []
+    if cram and chosen.due_held:  # the next cram begins with the same cards
+        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+    elif chosen.due_held or chosen.later:
+        counts = ((chosen.due_held, "due"), (chosen.later, "new"))
+        left = ", ".join(f"{count} {what}" for count, what in counts if count)
+        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+    if a_day is not None and chosen.of_other_days:
+        more = min(MORE, chosen.of_other_days)
+        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
+        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
+        today = f"; today there were {begun}" if begun > a_day else ""
+        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
+
+
+def _seconds(duration: timedelta) -> str:
+    whole = round(duration.total_seconds())
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
+
+
+def _count(summary: StudySummary) -> str:
+    if not summary.cards:
+        return "No card was graded."
+    new = f", {summary.new} of them new" if summary.new else ""
+    return f"Done: {counted(summary.cards, 'card')}{new}."
