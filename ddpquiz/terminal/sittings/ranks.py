@@ -17,7 +17,6 @@ from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, demo_names, read_demo
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import ContentError, UserError
-from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import Timing, save_timing
 from ddpquiz.paths import data_dir, demo_file, demo_name, demos_dir, packs_dir
 from ddpquiz.terminal.kit.screen import is_interactive
@@ -25,6 +24,7 @@ from ddpquiz.terminal.kit.style import console
 
 if TYPE_CHECKING:
     from ddpquiz.events.run_state import RunState
+    from ddpquiz.learning.progress import Progress  # the list of demos needs no database
     from ddpquiz.ranks.request import Request
     from ddpquiz.terminal.sittings.prediction import PredictedRun
 
