@@ -47,7 +47,7 @@ def _values(now: Statistics) -> dict[str, Any]:
         "due": now.due,
         "coming_again": now.again,
         "forecast": list(now.ahead),
-        "calibration": [{"confidence": sure.confidence, **_share(sure.right)} for sure in now.sure],
+        "calibration": [{"confidence": sure.said, **_share(sure.share)} for sure in now.sure],
         "concepts": [
             {
                 "concept": concept.id,

@@ -68,11 +68,17 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfidenceBand:
-    """How often answers that were given with one confidence were right."""
+class Band:
+    """The answers that were given with one confidence, `said`, and how many of them were right."""
 
-    confidence: float
-    right: Share
+    said: float
+    answers: int
+    right: int
+
+    @property
+    def share(self) -> Share:
+        """The share of right answers."""
+        return Share(self.right, self.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class Statistics:
     again: int  # cards that were asked today and come again
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
-    sure: tuple[ConfidenceBand, ...]
+    sure: tuple[Band, ...]
     strengths: tuple[tuple[Concept, Strength], ...]  # weakest first, and last those without a verdict
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
@@ -136,7 +142,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         again=coming_again(memories, graded),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
-        sure=tuple(ConfidenceBand(sure, Share(right, of)) for sure, of, right in progress.confidences()),
+        sure=tuple(Band(*counts) for counts in progress.confidences()),
         strengths=tuple(sorted(tested, key=lambda pair: (pair[1].label is Label.UNKNOWN, pair[1].mean))),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),
@@ -199,15 +205,6 @@ class Bias(Enum):
     OVER = "overconfident"
     UNDER = "underconfident"
     NONE = "well calibrated"
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The answers that were given with one confidence."""
-
-    said: float
-    answers: int
-    right: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.progress import LabStanding
-from ddpquiz.learning.statistics import LATELY, ConfidenceBand, Day, Misled, Recall, Share, Statistics
+from ddpquiz.learning.statistics import LATELY, Band, Day, Misled, Recall, Share, Statistics
 from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
@@ -169,11 +169,11 @@ def _glyph(done: int) -> tuple[str, str]:
     return next((glyph, style) for low, glyph, style in reversed(_HEAT) if done >= low)
 
 
-def _sure(sure: ConfidenceBand) -> tuple[Text, Text]:
+def _sure(sure: Band) -> tuple[Text, Text]:
     off = ""
-    if not sure.right.low <= sure.confidence <= sure.right.high:  # by more than chance
-        off = " · too sure" if sure.right.low < sure.confidence else " · not sure enough"
-    return Text(f"{sure.confidence:.0%} sure"), Text.assemble("right ", _share(sure.right), (off, "warn"))
+    if not sure.share.low <= sure.said <= sure.share.high:  # by more than chance
+        off = " · too sure" if sure.share.low < sure.said else " · not sure enough"
+    return Text(f"{sure.said:.0%} sure"), Text.assemble("right ", _share(sure.share), (off, "warn"))
 
 
 def _strengths(now: Statistics, width: int) -> list[RenderableType]:
