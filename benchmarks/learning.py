@@ -91,7 +91,7 @@ def long_log(cards: int, reviews: int) -> None:
         timed("hidden items, and today's grades", lambda: (progress.hidden(day), progress.grades(day)))
         timed("last answer to each question", progress.last_answers)
         memories = progress.memories()
-        timed("deal", lambda: study.deal(catalog, memories, day, study.DealRules(limit=20, new=10)))
+        timed("choose cards", lambda: study.choose_cards(catalog, memories, day, study.QueueRules(limit=20, new=10)))
         receipts = []
         timed("save a review", lambda: receipts.append(progress.review(keys[7], Grade.GOOD, NOW, TOOK)), 20)
         timed("undo it", lambda: progress.undo(receipts.pop(), NOW), 20)

@@ -77,8 +77,8 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
     for number in range(days):
         at = START + timedelta(days=number)
         day = study_day(at)
-        dealt = study.deal(CARDS, memories, day, study.DealRules(limit=10_000, new=new_left(memories, day)))
-        sitting = study.begin(dealt, memories, schedule, at)
+        chosen = study.choose_cards(CARDS, memories, day, study.QueueRules(limit=10_000, new=new_left(memories, day)))
+        sitting = study.begin(chosen, memories, schedule, at)
         while card := sitting.card:
             real, known = truth.get(card.key), sitting.memory(card)
             knows = real is not None and dice.random() < learner.fades(learner.truth, real, day)
@@ -92,7 +92,8 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
                     lasting = [lasting[0] + knows, lasting[1] + 1]
                 grade = dice.choice(RECALLED) if knows else Grade.AGAIN
             truth[card.key] = learner.truth.review(card.key, real, grade, day)
-            sitting = study.step(study.step(sitting, study.StudyAction.SHOW, at), grade, at)
+            sitting, _ = study.step(sitting, study.StudyAction.SHOW, at)
+            sitting, _ = study.step(sitting, grade, at)
             reviews += 1
             sitting = replace(sitting, previous=None)  # saves memory: nothing is undone here
         memories = dict(sitting.memories)

@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.log_rows import STORED_NAMES, Row
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Weights, study_day
 
@@ -54,11 +54,11 @@ def fill(home: Path, reviews: int, cards: int) -> None:
     with Progress(home) as progress:
         progress.merge((), {Weights(): ""})
         database = progress._database  # noqa: SLF001
-        names = ", ".join(Row.__dataclass_fields__)
-        marks = ", ".join("?" * len(Row.__dataclass_fields__))
+        names = ", ".join(STORED_NAMES.values())
+        marks = ", ".join("?" * len(STORED_NAMES))
         database.execute("PRAGMA cache_size = -500000")
         database.execute("BEGIN")
-        values = ([getattr(row, name) for name in Row.__dataclass_fields__] for row in rows(reviews, cards))
+        values = ([getattr(row, name) for name in STORED_NAMES] for row in rows(reviews, cards))
         database.executemany(f"INSERT INTO log ({names}) VALUES ({marks})", values)
         due = date.today()  # noqa: DTZ011
         cards_of = (

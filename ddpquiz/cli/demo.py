@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.run_options import DEMO_PATIENCE, DemoCommand, RunOptions
+from ddpquiz.cli.run_options import DemoCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
-from ddpquiz.curriculum.demo_scripts import demos
+from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, demos
 from ddpquiz.curriculum.packs import pack_demos
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.sittings.ranks import script_of
 
 COMMAND_CLASS = DemoCommand
 
@@ -50,21 +51,21 @@ def demo(
     if replay and not about and (name is None or words):
         raise typer.BadParameter("Name one demo or file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")
     if name is None:
-        list_demos()
+        _list_demos()
         return
     from ddpquiz.cli import demo_run  # noqa: PLC0415  # the list and the help need nothing that runs ranks
 
     if replay and not about:
         demo_run.play_again(name, options)
     elif copy is not None:
-        demo_run.copy_script(demo_run.script_of(name), copy)
+        demo_run.copy_script(script_of(name), copy)
     elif about or {"-h", "--help"} & set(words):
-        demo_run.explain(demo_run.script_of(name))
+        demo_run.explain(script_of(name))
     else:
-        demo_run.run_demo(demo_run.script_of(name), words, options, predict=predict)
+        demo_run.run_demo(script_of(name), words, options, predict=predict)
 
 
-def list_demos() -> None:
+def _list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     known = (*demos(demos_dir()), *pack_demos())
     layout.show_paged(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))

@@ -15,8 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, desk
-from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.cli import clock, completion, session
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Prompt
@@ -26,7 +25,8 @@ from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.sittings.explain import ExplainByLines
+from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.sitting import run_session
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark
@@ -50,8 +50,8 @@ def explain(
     """
     known = loading.load()
     prompts = _prompts(known, concept)
-    with open_progress() as progress:
-        explained = Counter(row.item for row in progress.entries("explanation"))
+    with session.context(known) as context:
+        explained = Counter(row.item for row in context.progress.entries("explanation"))
         prompts = order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:
@@ -59,24 +59,26 @@ def explain(
         begun = begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
         opinion = partial(_ask_judge, judge) if judge else None
-        seat = ExplainByLines(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
+        screen = ExplainScreen(context, begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
-            _read(seat, prompts[0].key)
-            if seat.note:  # of a judge that failed
-                layout.show(console, Text(style.plain(seat.note), style="warn"))
+            _read(screen, prompts[0].key)
+            if screen.note:  # of a judge that failed
+                layout.show(console, Text(style.plain(screen.note), style="warn"))
             console.quiet = as_json
-            layout.show(console, seat.new_lines())
+            layout.show(console, screen.by_lines.new())
         else:
             try:
                 if editor:
-                    seat.edit()
-                desk.sit_down(seat, console, lines=as_json)
+                    screen.edit()
+                run_session(screen, console, lines=as_json)
             finally:
-                _save_drafts(seat, console)
+                _save_drafts(screen, console)
         if as_json:
             print(
-                json.dumps({"explanations": [_values(each) for each in seat.state.done]}, indent=2, ensure_ascii=False)
+                json.dumps(
+                    {"explanations": [_values(each) for each in screen.state.done]}, indent=2, ensure_ascii=False
+                )
             )
 
 
@@ -118,12 +120,12 @@ def _failed(command: str, what: str) -> UserError:
     return UserError(f"The judge `{command}` {what}; the points are ticked by their words instead.")
 
 
-def _save_drafts(seat: ExplainByLines, console: Console) -> None:
+def _save_drafts(screen: ExplainScreen, console: Console) -> None:
     """Save the drafts for the next time; if that fails they are printed, so that they can be copied."""
-    texts = [text for text in seat.begun.values() if text]
+    texts = [text for text in screen.begun.values() if text]
     lines = ["What you began to write will be here the next time."] if texts else []
     try:
-        side_files.save_drafts(data_dir(), seat.begun)
+        side_files.save_drafts(data_dir(), screen.begun)
     except UserError:
         lines = ["What you began to write:", *texts]
         raise
@@ -133,10 +135,10 @@ def _save_drafts(seat: ExplainByLines, console: Console) -> None:
                 console.print(Text(plain(line)), soft_wrap=True)
 
 
-def _read(seat: ExplainByLines, key: str) -> None:
-    seat.text = sys.stdin.read()
-    seat.finish()
-    if not seat.state.done:
+def _read(screen: ExplainScreen, key: str) -> None:
+    screen.text = sys.stdin.read()
+    screen.finish()
+    if not screen.state.done:
         raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
 
 

@@ -96,7 +96,7 @@ def all_labs() -> list[Lab]:
 def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
     """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once.
 
-    `place` is that of the first lab in a guided path; see Desk.
+    `place` is that of the first lab in a guided path; see SessionContext.
     """
     if not is_interactive():
         _check_once(lab, files, json=False)
@@ -115,12 +115,15 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
 
 def _run_demo(concept: str) -> None:
     """Run the first demo of a concept."""
-    from ddpquiz.cli.desk import Runs  # noqa: PLC0415  # lists, tasks and hints run no demos
+    from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # lists, tasks and hints run no demos
+    from ddpquiz.terminal.sittings.ranks import Ranks  # noqa: PLC0415
 
-    links = loading.load().concept(concept).demos
+    known = loading.load()
+    links = known.concept(concept).demos
     if not links:
         raise UserError(f"The concept {concept} has no demo.")
-    Runs().demo(links[0])
+    with open_progress() as progress:
+        Ranks(known, progress, clock.now).demo(links[0])
 
 
 def _history() -> LabHistory:

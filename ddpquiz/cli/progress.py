@@ -1,4 +1,4 @@
-"""`ddpquiz progress`: look after the saved progress."""
+"""`ddpquiz progress`, `export`, `import` and `optimize`: what is done with saved progress as a whole."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def restore_backup(
 
 # `ddpquiz export`: write progress or cards for other programs.
 
-DECK = Path("ddpquiz.apkg")
+_DECK = Path("ddpquiz.apkg")
 
 
 def export(
@@ -107,9 +107,9 @@ def export(
 ) -> None:
     """Write your progress, as json for `ddpquiz import` or as a csv table, or the cards as a package for anki."""
     if form == "anki":
-        with _written(to or DECK) as path:
+        with _written(to or _DECK) as path:
             anki.write(loading.load(), path, clock.now())
-        typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
+        typer.echo(f"{to or _DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost

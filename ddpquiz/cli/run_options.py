@@ -15,10 +15,6 @@ from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.ranks.request import Request
 
-# The options that `demo` and `run` share, as one dataclass: how many ranks, where, and how the run is shown.
-
-DEMO_PATIENCE = 10.0  # seconds without progress of a demo that count as a hang
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -119,7 +115,7 @@ class RunCommand(TyperCommand):
 
     def _note_misplaced(self, ours: Sequence[str], script: Path, passed: Sequence[str]) -> None:
         """Print a note if options of ddpquiz go to a script whose text does not mention them."""
-        misplaced, theirs = split_options(self, passed)
+        misplaced, theirs = _split_options(self, passed)
         text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
         if any(word[0] == "-" and word.partition("=")[0].lstrip("-") not in text for word in misplaced):
             line = shlex.join(["ddpquiz", "run", *ours, *misplaced, str(script), *theirs])
@@ -142,7 +138,7 @@ class DemoCommand(TyperCommand):
     def _corrected(self, words: list[str]) -> str:
         """Return the command line with every option on the right side of `--`, or "" if it names no demo."""
         at = words.index("--") if "--" in words else len(words)
-        ours, theirs = split_options(self, words[:at])
+        ours, theirs = _split_options(self, words[:at])
         name = next((word for word in theirs if word in completion.demos("")), "")
         theirs = [word for word in theirs if word != name]
         return name and shlex.join(["ddpquiz", "demo", name, *ours, "--", *theirs, *words[at + 1 :]])
@@ -156,7 +152,7 @@ def _unknown_option(command: Any, ctx: Any, wrong: Any, advice: str) -> Any:
     return UsageError(f"No such option: {option}. {advice}", ctx)
 
 
-def split_options(command: Any, words: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_options(command: Any, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return those of the words that are options of a command, with their values, and the other words."""
     options = _options(command)
     ours: list[str] = []

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
 
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
@@ -30,12 +29,7 @@ def stats(
         if as_json:
             print(json.dumps(_values(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
-            layout.show_paged(style.console(), page(known, progress))
-
-
-def page(known: Catalog, progress: Progress) -> RenderableType:
-    """Draw everything, as it is now."""
-    return Stats(_statistics(known, progress))
+            layout.show_paged(style.console(), Stats(_statistics(known, progress)))
 
 
 def _statistics(known: Catalog, progress: Progress) -> Statistics:
@@ -53,7 +47,7 @@ def _values(now: Statistics) -> dict[str, Any]:
         "due": now.due,
         "coming_again": now.again,
         "forecast": list(now.ahead),
-        "calibration": [{"confidence": sure.confidence, **_share(sure.right)} for sure in now.sure],
+        "calibration": [{"confidence": sure.said, **_share(sure.share)} for sure in now.sure],
         "concepts": [
             {
                 "concept": concept.id,

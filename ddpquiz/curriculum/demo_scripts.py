@@ -12,6 +12,7 @@ from ddpquiz.errors import UserError
 _DOCSTRING = re.compile(
     r'\A(?:#.*\n|\s)*"""(.*?)"""', re.DOTALL
 )  # parsing every script would make the list of demos slow
+DEMO_PATIENCE = 10.0  # seconds without progress of a demo that count as a hang
 _RESTARTS = re.compile(r"^ +torchrun .*--max-restarts[ =](\d+)", re.MULTILINE)
 
 

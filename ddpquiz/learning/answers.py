@@ -19,7 +19,7 @@ class SavedAnswer(NamedTuple):
     """The receipt of an answer, and the card that it made due, if any."""
 
     receipt: Receipt
-    called: str | None
+    made_due_card: str | None
 
 
 def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, retry: bool = False) -> SavedAnswer:
@@ -28,11 +28,11 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
     A question makes at most one card due on one day.
     """
     question, day = answer.posed.question, study_day(answer.at)
-    called = None
-    if not answer.right and not retry and not progress.has_called(question.key, day):
+    made_due_card = None
+    if not answer.right and not retry and not progress.has_made_due(question.key, day):
         hidden = progress.hidden(day)
         offered = [card for card in cards if card.key not in hidden]
-        called = card_to_call(question, offered, progress.memories(question.concept), day)
+        made_due_card = card_to_make_due(question, offered, progress.memories(question.concept), day)
     row = AnswerRow(
         item=question.key,
         credit=answer.credit,
@@ -40,14 +40,16 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
         given=answer_text(answer.posed, answer.given, answer.verdict.chosen),
         level=question.level,
         chance=chance(question),
-        calls=called,
+        made_due_card=made_due_card,
         retry=retry,
         confidence=answer.confidence,
     )
-    return SavedAnswer(progress.answer(row, answer.at), called)
+    return SavedAnswer(progress.answer(row, answer.at), made_due_card)
 
 
-def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
+def card_to_make_due(
+    question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date
+) -> str | None:
     """Return the card that a wrong answer makes due; None if no card is linked to the question.
 
     Of several it is the first that is neither due already nor was reviewed today, if possible.
@@ -74,12 +76,12 @@ class AnswerLog:
         self._progress = progress
         self._concepts = concepts
         self._saved: dict[str, SavedAnswer] = {}  # by question
-        self._called: set[str] = set()  # cards called before a retry
+        self._made_due: set[str] = set()  # cards made due before a retry
 
     @property
-    def called(self) -> int:
+    def made_due(self) -> int:
         """How many cards became due."""
-        return len({*self._called, *(saved.called for saved in self._saved.values() if saved.called)})
+        return len({*self._made_due, *(saved.made_due_card for saved in self._saved.values() if saved.made_due_card)})
 
     def append(self, answer: Answer, *, retry: bool) -> None:
         """Save an answer; a wrong one makes a card due that is linked to the question."""
@@ -93,7 +95,7 @@ class AnswerLog:
 
     def close(self) -> None:
         """Make all answers so far final, as a retry does."""
-        self._called |= {saved.called for saved in self._saved.values() if saved.called}
+        self._made_due |= {saved.made_due_card for saved in self._saved.values() if saved.made_due_card}
         self._saved.clear()
 
 

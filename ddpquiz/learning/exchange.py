@@ -13,7 +13,7 @@ from ddpquiz.curriculum.concept import Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.guided_path import SAVED
-from ddpquiz.learning.log_rows import LONGEST, UNWRITABLE, PointRow, Receipt, Row, moment
+from ddpquiz.learning.log_rows import LONGEST, STORED_NAMES, UNWRITABLE, PointRow, Receipt, Row, moment
 from ddpquiz.learning.progress import PASSED, SEEN
 from ddpquiz.learning.schedule import Weights
 
@@ -31,18 +31,18 @@ _MOST_MILLISECONDS = 10**13  # 300 years: a clock may be set from 1970 to today 
 # What a row of each kind holds besides what all hold: what it must have, and what it may have
 _HOLDS: dict[str, tuple[set[str], set[str]]] = {
     "review": ({"grade"}, {"took"}),
-    "answer": ({"credit", "given", "level", "chance"}, {"took", "calls", "retry", "confidence"}),
+    "answer": ({"credit", "given", "level", "chance"}, {"took", "made_due_card", "retry", "confidence"}),
     "explanation": ({"credit", "given", "points"}, {"took"}),
     "flag": ({"given"}, set()),
     "suspend": (set(), set()),
     "bury": (set(), set()),
     "lab": ({"credit", "given"}, set()),
     "stage": ({"given"}, set()),
-    "undo": ({"undone_device", "undone_sequence"}, {"calls"}),
+    "undo": ({"undone_device", "undone_sequence"}, {"made_due_card"}),
 }
 
 
-class UnreadableError(ValueError):
+class _UnreadableError(ValueError):
     """A value that is not a row of the log, or not weights; the text says why."""
 
 
@@ -69,7 +69,7 @@ def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str
     faults = _faults(rows, {each.version for each in weights})
     lists: dict[str, list[str]] = {"log": []}
     for row in rows:
-        values = {name: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}
+        values = {STORED_NAMES[name]: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}
         where = "unknown" if row.receipt in faults else "log"
         lists.setdefault(where, []).append("\n  " + json.dumps(values, ensure_ascii=False))
     for where, lines in lists.items():
@@ -96,13 +96,13 @@ def read_json(text: str, name: str) -> Exported:
         weights = {}
         for number, each in enumerate(_list(data, "weights"), 1):
             place = f"number {number} of its weights"
-            known, since = read_weights(each)
+            known, since = _read_weights(each)
             weights[known] = since
         rows = []
         for number, each in enumerate(log, 1):
             place = f"row {number} of its log"
             rows.append(read_row(each))
-    except UnreadableError as wrong:
+    except _UnreadableError as wrong:
         raise _refusal(name, place, str(wrong)) from None
     if faults := _faults(rows, {each.version for each in weights}):
         number, what = next((at, faults[row.receipt]) for at, row in enumerate(rows, 1) if row.receipt in faults)
@@ -127,25 +127,25 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
 
 
 def read_row(values: object) -> Row:
-    """Return the row with these values. Raises UnreadableError if ddpquiz cannot have written it."""
-    if not isinstance(values, dict) or not values.keys() <= _TYPES.keys():
-        raise UnreadableError("has fields that no row has")
-    for name, allowed in _TYPES.items():
-        value = values.get(name, _DEFAULTS[name])
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise UnreadableError(f"has no valid `{name}`")
-    return Row(**values)
+    """Return the row with these values. Raises _UnreadableError if ddpquiz cannot have written it."""
+    if not isinstance(values, dict) or not values.keys() <= {*STORED_NAMES.values()}:
+        raise _UnreadableError("has fields that no row has")
+    by_field = {name: values.get(STORED_NAMES[name], _DEFAULTS[name]) for name in _TYPES}
+    for name, value in by_field.items():
+        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
+            raise _UnreadableError(f"has no valid `{STORED_NAMES[name]}`")
+    return Row(**by_field)
 
 
-def read_weights(values: Any) -> tuple[Weights, str]:
-    """Return the weights with these values, and the time since which they are used. May raise UnreadableError."""
+def _read_weights(values: Any) -> tuple[Weights, str]:
+    """Return the weights with these values, and the time since which they are used. May raise _UnreadableError."""
     try:
         weights = Weights(tuple(map(float, values["parameters"])), float(values["retention"]))
         version, since = values["version"], str(values["since"])
     except (KeyError, TypeError, ValueError, OverflowError, UserError):
-        raise UnreadableError("cannot be read") from None
+        raise _UnreadableError("cannot be read") from None
     if version != weights.version or (since and not moment(since)):
-        raise UnreadableError("do not match their version")
+        raise _UnreadableError("do not match their version")
     return weights, since
 
 
@@ -170,7 +170,7 @@ def _fault(row: Row) -> str:
         return "is of an unknown kind, or has no name"
     for name in _TYPES:
         if not _fits(name, getattr(row, name)):
-            return f"has no valid `{name}`"
+            return f"has no valid `{STORED_NAMES[name]}`"
     must, may = _HOLDS[row.kind]
     has = {name for name in _OPTIONAL if getattr(row, name) != _DEFAULTS[name]}
     if not must <= has <= must | may or not _agrees(row):
@@ -185,7 +185,7 @@ def _fits(name: str, value: Any) -> bool:
     if value is None:
         return True
     match name:
-        case "item" | "calls":
+        case "item" | "made_due_card":
             return len(value) <= _LONGEST_NAME and bool(_ITEM.fullmatch(value))
         case "sequence" | "undone_sequence":
             return bool(1 <= value <= _MOST_ROWS)
@@ -232,7 +232,7 @@ def _are_points(text: str) -> bool:
 def _list(data: Mapping[str, Any], name: str) -> list[object]:
     found = data.get(name)
     if not isinstance(found, list):
-        raise UnreadableError(f"has no `{name}`")
+        raise _UnreadableError(f"has no `{name}`")
     return found
 
 

@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from ddpquiz.curriculum.concept import Point, Prompt
 from ddpquiz.curriculum.search import meaning
+from ddpquiz.learning.log_rows import UNCHANGED, Change
 
 _WORD = re.compile(r"[.!?](?=\s)|\d+(?:[.,]\d+)*|[^\W\d_]+")  # the end of a sentence, a number or a word
 
@@ -97,6 +98,7 @@ class Explaining:
     checking: bool = False
     stopped: bool = False
     done: tuple[Explanation, ...] = ()
+    last: Explanation | None = None  # what undo takes back
     previous: Explaining | None = field(default=None, repr=False, compare=False)  # what undo goes back to
 
     @property
@@ -154,49 +156,42 @@ def begin(prompts: Sequence[Prompt], at: datetime) -> Explaining:
     return Explaining(tuple(prompts), at)
 
 
-def step(state: Explaining, event: Event, at: datetime) -> Explaining:
-    """Return the sitting after an event; an event that means nothing now changes nothing."""
+def step(state: Explaining, event: Event, at: datetime) -> tuple[Explaining, Change[Explanation]]:
+    """The sitting after an event, and what is to be saved; an event that means nothing now changes nothing."""
     prompt = state.prompt
     match event:
         case ExplainAction.UNDO if state.previous:
-            return replace(state.previous, since=at, hints=state.hints)
+            return replace(state.previous, since=at, hints=state.hints), Change(removed=state.last)
         case ExplainAction.BACK:
-            return replace(state, since=at)
+            return replace(state, since=at), UNCHANGED
         case _ if prompt is None:
-            return state
+            return state, UNCHANGED
         case ExplainAction.STOP:
-            return replace(state, stopped=True)
+            return replace(state, stopped=True), UNCHANGED
         case ExplainAction.NEXT if state.checking:
-            return replace(state, place=state.place + 1, checking=False, since=at)
+            return replace(state, place=state.place + 1, checking=False, since=at), UNCHANGED
         case Toggle(place) if state.checking and place < len(prompt.points):
-            return replace(state, done=(*state.done[:-1], _toggled(state.done[-1], place)))
+            before, after = state.done[-1], _toggled(state.done[-1], place)
+            return replace(state, done=(*state.done[:-1], after), last=after), Change(after, before)
         case _ if not state.checking:
             return _step_of_prompt(state, prompt, event, at)
-    return state
+    return state, UNCHANGED
 
 
-def _step_of_prompt(state: Explaining, prompt: Prompt, event: Event, at: datetime) -> Explaining:
-    """Return the sitting after an event while a prompt waits for its explanation."""
+def _step_of_prompt(
+    state: Explaining, prompt: Prompt, event: Event, at: datetime
+) -> tuple[Explaining, Change[Explanation]]:
+    """The sitting after an event while a prompt waits for its explanation."""
     match event:
         case ExplainAction.HINT:
-            return replace(state, hints=state.hints | {state.place})
+            return replace(state, hints=state.hints | {state.place}), UNCHANGED
         case ExplainAction.SKIP:
-            return replace(state, place=state.place + 1, since=at, previous=state)
+            return replace(state, place=state.place + 1, since=at, last=None, previous=state), UNCHANGED
         case WriteLine(text, opinion) if text.strip():
             points = check(prompt, text, opinion)
             new = Explanation(prompt, text, points, state.hinted, at, at - state.since, opinion)
-            return replace(state, done=(*state.done, new), checking=True, previous=state)
-    return state
-
-
-def news(old: Explaining, new: Explaining) -> tuple[Explanation | None, Explanation | None]:
-    """Return the explanation that a step added and the one that it removed; a toggled point does both."""
-    if old.done == new.done:
-        return None, None
-    return (
-        new.done[-1] if len(new.done) >= len(old.done) else None,
-        old.done[-1] if len(old.done) >= len(new.done) else None,
-    )
+            return replace(state, done=(*state.done, new), checking=True, last=new, previous=state), Change(added=new)
+    return state, UNCHANGED
 
 
 def _toggled(explanation: Explanation, place: int) -> Explanation:

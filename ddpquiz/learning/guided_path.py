@@ -13,7 +13,7 @@ from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
 from ddpquiz.learning.progress import Progress
 
-ASKED = 3  # questions of a path, besides the one that predicts the demo
+_ASKED = 3  # questions of a path, besides the one that predicts the demo
 
 
 class StageName(StrEnum):
@@ -112,7 +112,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     lab = next((lab for lab in mine if lab.id not in history.passed), mine[-1] if mine else None)
     others = [each.key for each in concept.questions if each is not predicts]
     cards = sum(card.key not in history.recalled for card in concept.cards)
-    asked = min(ASKED, len(others))
+    asked = min(_ASKED, len(others))
     questions = max(0, asked - sum(key in history.answered for key in others))
     done = {  # by the log, if the path has this stage
         StageName.LESSON: False,

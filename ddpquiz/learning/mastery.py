@@ -212,13 +212,13 @@ def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
     by_concept: dict[str, list[Row]] = defaultdict(list)
     for answer in answers:
         by_concept[answer.item.rpartition("/")[0]].append(answer)
-    return {concept: strength(of_it, today) for concept, of_it in by_concept.items()}
+    return {concept: strength(rows, today) for concept, rows in by_concept.items()}
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
     """Return the concept that most needs work, or None if no concept with wrong answers is weak or fair."""
-    wanting = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
-    return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
+    weak = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
+    return min(weak, key=lambda concept: (known[concept].mean, concept), default=None)
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,7 @@
-"""The state of each card: derived from the log, and stored beside it so that a start is fast."""
+"""A learner's progress: a log in SQLite to which every write is appended, and all that is derived from it.
+
+The state of each card follows from the log, and is stored beside it so that a start is fast.
+"""
 
 from __future__ import annotations
 
@@ -26,152 +29,19 @@ from ddpquiz.learning.database import (
     transaction,
 )
 from ddpquiz.learning.log_rows import (
-    COLUMNS,
-    COUNTS,
+    FIRST_YEAR,
     LAST_YEAR,
-    MOMENT,
-    ORDER,
+    LONGEST,
+    STORED_NAMES,
+    UNWRITABLE,
     AnswerRow,
     ExplanationRow,
     LabRow,
     Receipt,
     Row,
-    add,
-    find,
-    find_weights,
     moment,
-    row_of,
 )
-from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
-
-# The state of each card: derived from the log, and stored beside it so that a start is fast.
-
-_FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # the rows that change a state
-_FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
-_INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class CardStates:
-    """The states in a database. The caller makes transactions and reports faults of the file."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self._schedules: dict[str, Schedule] = {}
-
-    def memories(self, concept: str | None = None) -> dict[str, Memory]:
-        """Return the memory of each card that was reviewed or made due, of one concept or of all.
-
-        Raises ValueError if there is a state that no log leads to; `rebuild` mends it.
-        """
-        # in ASCII, 0 follows /
-        where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
-        rows = self._database.execute(f"{_FROM_CARD} {where}", values)
-        return {item: _memory(*state) for item, *state in rows}
-
-    def derive(self, card: str) -> None:
-        """Derive the state of one card from all its rows, as a rebuild does; they are few."""
-        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
-        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {COUNTS} {ORDER}", card, card)
-        self._save({card: memories[card]} if card in memories else {})
-
-    def rebuild(self) -> None:
-        self._database.execute("DELETE FROM card")
-        self._save(self._replay(f"WHERE {_FROM_LOG} AND {COUNTS} {ORDER}"))
-
-    def _replay(self, where: str, *values: object) -> dict[str, Memory]:
-        """Return the memories after some rows of the log, each scheduled by the weights that were in use."""
-        memories: dict[str, Memory] = {}
-        for row in find(self._database, where, *values):
-            day = _a_day(row.day)
-            if row.kind == "review" and row.grade:
-                schedule = self._schedule(row.weights)
-                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
-            elif row.calls:
-                memories[row.calls] = called(memories.get(row.calls), day)
-        return memories
-
-    def _save(self, memories: Mapping[str, Memory]) -> None:
-        rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
-        self._database.executemany(f"INSERT {_INTO_CARD}", rows)
-
-    def _schedule(self, version: str) -> Schedule:
-        if version not in self._schedules:
-            weights, _ = find_weights(self._database).get(version, (Weights(), ""))
-            self._schedules[version] = Schedule(weights)
-        return self._schedules[version]
-
-
-def _memory(
-    due: str, stability: float | None, difficulty: float | None, first: str | None, last: str | None, *counts: int
-) -> Memory:
-    """Return the memory that a row of the table `card` describes. Raises ValueError if it describes none."""
-    if stability is None or difficulty is None or first is None or last is None:
-        if (stability, difficulty, first, last) != (None, None, None, None):
-            raise ValueError
-        return Memory(_a_day(due))
-    memory = Memory(_a_day(due), stability, difficulty, _a_day(first), _a_day(last), *counts)
-    if not (0 < stability < math.inf and 1 <= difficulty <= 10 and _a_day(last).year <= LAST_YEAR):
-        raise ValueError
-    return memory
-
-
-@lru_cache(maxsize=10_000)
-def _a_day(text: str) -> date:
-    return date.fromisoformat(text)
-
-
-# Labs in the log: what was passed, with which stars, and whether its solution had been seen before.
-
-PASSED, SEEN = "passed", "solution"  # the first line of `given` in a row; the names of stars follow
-AIDED = 0.5  # the credit of a pass after the solution was seen
-
-
-@dataclass(frozen=True, slots=True)
-class LabStanding:
-    """Where a learner stands with one lab: when it was passed last, all stars so far, and its credit as evidence."""
-
-    concept: str
-    lab: str
-    passed: date | None = None
-    stars: tuple[str, ...] = ()
-    seen: bool = False
-    credit: float = 0.0
-
-
-def lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
-    """Return the standing of each lab, by its name; `rows` are those of kind `lab`, oldest first.
-
-    The first pass decides about the credit: 1, or AIDED if the solution was seen before it.
-    """
-    found: dict[str, LabStanding] = {}
-    for row in rows:
-        concept, lab = row.item.rpartition("/")[0], lab_name(row.item)
-        what, *stars = (row.given or "").split("\n")
-        now = found.get(lab, LabStanding(concept, lab))
-        if what == SEEN:
-            found[lab] = replace(now, seen=True)
-        elif what == PASSED:
-            credit = now.credit or (AIDED if now.seen else 1.0)
-            every = tuple(dict.fromkeys([*now.stars, *stars]))
-            found[lab] = replace(now, passed=date.fromisoformat(row.day), stars=every, credit=credit)
-    return found
-
-
-def lab_name(item: str) -> str:
-    """Return the name under which the lab of a row is run: `pack/concept/lab` is `pack/lab`."""
-    *pack, _, lab = item.split("/")
-    return "/".join([*pack, lab])
-
-
-def evidence(rows: Iterable[Row]) -> list[Row]:
-    """Return the last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
-    rows = list(rows)
-    known = lab_standings(rows)
-    last = {row.item: row for row in rows if (row.given or "").split("\n")[0] == PASSED}
-    return [replace(row, credit=known[lab_name(item)].credit, level="hard", chance=0.0) for item, row in last.items()]
-
-
-# Queries of the log: what a learner did, without what was undone.
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, make_due, study_day
 
 _PAUSE = 120_000  # milliseconds; the time of a longer answer is counted only up to this
 
@@ -182,7 +52,7 @@ class LogReader:
     def __init__(self, home: Path) -> None:
         self.path = home / FILE
         self._database = connect(home)
-        self._states = CardStates(self._database)
+        self._states = _CardStates(self._database)
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return the memory of each card that was reviewed or made due, of one concept or of all."""
@@ -196,18 +66,18 @@ class LogReader:
 
     def entries(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds that count, oldest first."""
-        return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {COUNTS} {ORDER}", *kinds)
+        return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_COUNTS} {_ORDER}", *kinds)
 
     def log(self) -> list[Row]:
         """Return every row, oldest first: also undos, what was undone, and what means nothing here."""
-        return self._rows(ORDER)
+        return self._rows(_ORDER)
 
     def count(self) -> int:
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
-    def has_called(self, item: str, day: date) -> bool:
+    def has_made_due(self, item: str, day: date) -> bool:
         """Return whether a wrong answer to a question made a card due on a day."""
-        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {COUNTS}"
+        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {_COUNTS}"
         return bool(self._rows(which, item, str(day)))
 
     def hidden(self, day: date) -> frozenset[str]:
@@ -215,14 +85,14 @@ class LogReader:
         return frozenset(row.item for row in self._hiding(day))
 
     def _hiding(self, day: date) -> list[Row]:
-        buried = self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {COUNTS}", str(day))
+        buried = self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {_COUNTS}", str(day))
         return [*self.entries("suspend"), *buried]
 
     def grades(self, day: date) -> dict[str, tuple[Grade, ...]]:
         """Return the grades of each card that was reviewed on a study day, oldest first."""
         found: dict[str, tuple[Grade, ...]] = {}
         since = str(day - timedelta(days=2))  # by UTC, a study day may begin more than a day early
-        which = f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {COUNTS} {ORDER}"
+        which = f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {_COUNTS} {_ORDER}"
         for row in self._rows(which, since, str(day)):
             found[row.item] = (*found.get(row.item, ()), Grade(row.grade or 0))
         return found
@@ -232,14 +102,14 @@ class LogReader:
 
         After the first answer the solution was shown. Retries do not count. The labs that were passed come last.
         """
-        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {COUNTS} GROUP BY l.item, l.day"
-        firsts = f"SELECT {COLUMNS}, min({MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns
-        last = self._select(f"SELECT {COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item")  # noqa: S608
-        return [*(row_of(found[:-1]) for found in last), *evidence(self.entries("lab"))]
+        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_COUNTS} GROUP BY l.item, l.day"
+        firsts = f"SELECT {_COLUMNS}, min({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns
+        last = self._select(f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item")  # noqa: S608
+        return [*(_row_of(found[:-1]) for found in last), *evidence(self.entries("lab"))]
 
     def labs(self) -> dict[str, LabStanding]:
         """Return the standing of each lab that was passed or whose solution was seen, by its name."""
-        return lab_standings(self.entries("lab"))
+        return _lab_standings(self.entries("lab"))
 
     def days(self) -> list[tuple[str, int, int]]:
         """Return each study day, how many rows it has, and their milliseconds; long pauses are cut."""
@@ -247,26 +117,26 @@ class LogReader:
         # reading most of it through an index
         took = f"sum(max(0, min(coalesce(l.took, 0), {_PAUSE})))"  # it is negative if the clock was set back
         kinds = "('review', 'answer', 'explanation', 'lab')"
-        which = f"WHERE +l.kind IN {kinds} AND {COUNTS} GROUP BY l.day ORDER BY l.day"
+        which = f"WHERE +l.kind IN {kinds} AND {_COUNTS} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:
         """Yield the item, day and first grade of each card on each day on which it was reviewed, in that order."""
         first = "SELECT l.item, l.day, l.grade, min(l.at) FROM log AS l "  # SQLite returns the grade of that row
-        which = f"WHERE +l.kind = 'review' AND {COUNTS} GROUP BY l.item, l.day ORDER BY l.item, l.day"
+        which = f"WHERE +l.kind = 'review' AND {_COUNTS} GROUP BY l.item, l.day ORDER BY l.item, l.day"
         with reported_faults(self.path):
             yield from (found[:3] for found in self._database.execute(first + which))
 
-    def sureness(self) -> list[tuple[float, int, int]]:
+    def confidences(self) -> list[tuple[float, int, int]]:
         """Return for each confidence how many answers had it, and how many of them were right."""
-        which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {COUNTS}"
+        which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {_COUNTS}"
         return self._select(
             f"SELECT l.confidence, count(*), sum(l.credit > 0) FROM log AS l {which} GROUP BY 1 ORDER BY 1"  # noqa: S608
         )
 
     def wrong(self) -> list[tuple[str, str, int]]:
         """Return each wrong answer: the question, the text, and how often it was submitted."""
-        which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {COUNTS}"
+        which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {_COUNTS}"
         return self._select(
             f"SELECT l.item, l.given, count(*) FROM log AS l {which} GROUP BY l.item, l.given ORDER BY max(l.at)"  # noqa: S608
         )
@@ -282,7 +152,7 @@ class LogReader:
 
     def _weights(self) -> dict[str, tuple[Weights, str]]:
         with reported_faults(self.path):
-            return find_weights(self._database)
+            return _find_weights(self._database)
 
     def _select(self, query: str, *values: object) -> list[Any]:
         with reported_faults(self.path):
@@ -290,10 +160,8 @@ class LogReader:
 
     def _rows(self, where: str, *values: object) -> list[Row]:
         with reported_faults(self.path):
-            return list(find(self._database, where, *values))
+            return list(_find(self._database, where, *values))
 
-
-# A learner's progress: every write to the log, each of them one transaction.
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _LAST = 1 << 62  # larger numbers of rows are not ours, and could not be counted on from
@@ -353,7 +221,7 @@ class Progress(LogReader):
         return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
 
     def answer(self, answer: AnswerRow, at: datetime) -> Receipt:
-        """Save an answer to a question, and make the card that it calls due."""
+        """Save an answer to a question, and make the card due that it names."""
         row = Row("answer", answer.item, *_when(at))
         values = {**asdict(answer), "took": _milliseconds(answer.took)}
         return self._append(replace(row, **values))
@@ -400,7 +268,7 @@ class Progress(LogReader):
 
     def _undo_of(self, receipt: Receipt, at: datetime) -> Row:
         (row,) = self._rows(_NAMED, *receipt)
-        undo = Row("undo", row.item, *_when(at), calls=row.calls)
+        undo = Row("undo", row.item, *_when(at), made_due_card=row.made_due_card)
         return replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence)
 
     def use_weights(self, weights: Weights, at: datetime) -> None:
@@ -427,9 +295,9 @@ class Progress(LogReader):
                     self._add_weights(each, used)
                     self._database.execute(since, (used, each.version, used))
                 for row in rows:
-                    here = next(find(self._database, _NAMED, *row.receipt), None)
+                    here = next(_find(self._database, _NAMED, *row.receipt), None)
                     if here is None:
-                        add(self._database, row)
+                        _add(self._database, row)
                         added += 1
                     elif here != row:
                         raise UserError(_CLASH.format(row=row))
@@ -476,10 +344,10 @@ class Progress(LogReader):
                 for number, row in enumerate(rows, before + 1)
             ]
             for row in written:
-                add(self._database, row)
+                _add(self._database, row)
                 self._states.derive(row.item)
-                if row.calls:
-                    self._states.derive(row.calls)
+                if row.made_due_card:
+                    self._states.derive(row.made_due_card)
         self._day = written[-1].day
         return written[-1].receipt
 
@@ -509,3 +377,189 @@ def _utc(at: datetime) -> str:
 
 def _milliseconds(took: timedelta) -> int:
     return round(took.total_seconds() * 1000)
+
+
+# The state of each card: derived from the log, and stored beside it so that a start is fast.
+
+_FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # the rows that change a state
+_FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
+_INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class _CardStates:
+    """The states in a database. The caller makes transactions and reports faults of the file."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._schedules: dict[str, Schedule] = {}
+
+    def memories(self, concept: str | None = None) -> dict[str, Memory]:
+        """Return the memory of each card that was reviewed or made due, of one concept or of all.
+
+        Raises ValueError if there is a state that no log leads to; `rebuild` mends it.
+        """
+        # in ASCII, 0 follows /
+        where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
+        rows = self._database.execute(f"{_FROM_CARD} {where}", values)
+        return {item: _memory(*state) for item, *state in rows}
+
+    def derive(self, card: str) -> None:
+        """Derive the state of one card from all its rows, as a rebuild does; they are few."""
+        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
+        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {_COUNTS} {_ORDER}", card, card)
+        self._save({card: memories[card]} if card in memories else {})
+
+    def rebuild(self) -> None:
+        self._database.execute("DELETE FROM card")
+        self._save(self._replay(f"WHERE {_FROM_LOG} AND {_COUNTS} {_ORDER}"))
+
+    def _replay(self, where: str, *values: object) -> dict[str, Memory]:
+        """Return the memories after some rows of the log, each scheduled by the weights that were in use."""
+        memories: dict[str, Memory] = {}
+        for row in _find(self._database, where, *values):
+            day = _a_day(row.day)
+            if row.kind == "review" and row.grade:
+                schedule = self._schedule(row.weights)
+                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
+            elif row.made_due_card:
+                memories[row.made_due_card] = make_due(memories.get(row.made_due_card), day)
+        return memories
+
+    def _save(self, memories: Mapping[str, Memory]) -> None:
+        rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
+        self._database.executemany(f"INSERT {_INTO_CARD}", rows)
+
+    def _schedule(self, version: str) -> Schedule:
+        if version not in self._schedules:
+            weights, _ = _find_weights(self._database).get(version, (Weights(), ""))
+            self._schedules[version] = Schedule(weights)
+        return self._schedules[version]
+
+
+def _memory(
+    due: str, stability: float | None, difficulty: float | None, first: str | None, last: str | None, *counts: int
+) -> Memory:
+    """Return the memory that a row of the table `card` describes. Raises ValueError if it describes none."""
+    if stability is None or difficulty is None or first is None or last is None:
+        if (stability, difficulty, first, last) != (None, None, None, None):
+            raise ValueError
+        return Memory(_a_day(due))
+    memory = Memory(_a_day(due), stability, difficulty, _a_day(first), _a_day(last), *counts)
+    if not (0 < stability < math.inf and 1 <= difficulty <= 10 and _a_day(last).year <= LAST_YEAR):
+        raise ValueError
+    return memory
+
+
+@lru_cache(maxsize=10_000)
+def _a_day(text: str) -> date:
+    return date.fromisoformat(text)
+
+
+# Labs in the log: what was passed, with which stars, and whether its solution had been seen before.
+
+PASSED, SEEN = "passed", "solution"  # the first line of `given` in a row; the names of stars follow
+_AIDED = 0.5  # the credit of a pass after the solution was seen
+
+
+@dataclass(frozen=True, slots=True)
+class LabStanding:
+    """Where a learner stands with one lab: when it was passed last, all stars so far, and its credit as evidence."""
+
+    concept: str
+    lab: str
+    passed: date | None = None
+    stars: tuple[str, ...] = ()
+    seen: bool = False
+    credit: float = 0.0
+
+
+def _lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
+    """Return the standing of each lab, by its name; `rows` are those of kind `lab`, oldest first.
+
+    The first pass decides about the credit: 1, or _AIDED if the solution was seen before it.
+    """
+    found: dict[str, LabStanding] = {}
+    for row in rows:
+        concept, lab = row.item.rpartition("/")[0], _lab_name(row.item)
+        what, *stars = (row.given or "").split("\n")
+        now = found.get(lab, LabStanding(concept, lab))
+        if what == SEEN:
+            found[lab] = replace(now, seen=True)
+        elif what == PASSED:
+            credit = now.credit or (_AIDED if now.seen else 1.0)
+            every = tuple(dict.fromkeys([*now.stars, *stars]))
+            found[lab] = replace(now, passed=date.fromisoformat(row.day), stars=every, credit=credit)
+    return found
+
+
+def _lab_name(item: str) -> str:
+    """Return the name under which the lab of a row is run: `pack/concept/lab` is `pack/lab`."""
+    *pack, _, lab = item.split("/")
+    return "/".join([*pack, lab])
+
+
+def evidence(rows: Iterable[Row]) -> list[Row]:
+    """Return the last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
+    rows = list(rows)
+    known = _lab_standings(rows)
+    last = {row.item: row for row in rows if (row.given or "").split("\n")[0] == PASSED}
+    return [replace(row, credit=known[_lab_name(item)].credit, level="hard", chance=0.0) for item, row in last.items()]
+
+
+# Rows of the log in SQLite: how they are written, and which count.
+
+_FIELDS = tuple(STORED_NAMES.values())
+_RETRY = _FIELDS.index("retry")  # the only one that SQLite holds in another form
+_INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
+
+# Pieces of queries in which `l` is the log
+_COLUMNS = ", ".join("l." + name for name in _FIELDS)
+_IS_UNDONE = "EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
+_IS_DAY = f"(l.day BETWEEN '{FIRST_YEAR}' AND '{LAST_YEAR + 1}' AND date(l.day, '+0 days') IS l.day)"
+_IS_ASCII = "l.device NOT GLOB '*[^ -~]*'"  # so that an undo can name the row
+# The rows that count. An older version or another program may have written rows that mean nothing here: without a day,
+# about what is not an item, or under a name that no device has. They stay in the log and in exports, and everything
+# else is as if they were not there.
+_COUNTS = f"l.item GLOB '?*/?*' AND {_IS_ASCII} AND {_IS_DAY} AND NOT {_IS_UNDONE}"
+_ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+_MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
+
+
+def _add(database: sqlite3.Connection, row: Row) -> None:
+    """Write a row. Raises UserError if its text is too long."""
+    if row.given is not None:
+        if len(row.given) > LONGEST:
+            raise UserError(
+                f"A text can have {LONGEST:,} characters; this one has {len(row.given):,}, so it was not saved."
+            )
+        row = replace(row, given=UNWRITABLE.sub("\ufffd", row.given))
+    database.execute(f"INSERT {_INTO}", astuple(row))
+
+
+def _find(database: sqlite3.Connection, where: str, *values: object) -> Iterator[Row]:
+    """Yield the rows that the end of a query selects and orders."""
+    return map(_row_of, database.execute(f"SELECT {_COLUMNS} FROM log AS l {where}", values))  # noqa: S608  names of our own
+
+
+def _row_of(columns: tuple[Any, ...]) -> Row:
+    """Return the row of the values that SQLite returns for `_COLUMNS`."""
+    values = list(columns)
+    values[_RETRY] = bool(values[_RETRY])
+    return Row(*values)
+
+
+def _find_weights(database: sqlite3.Connection) -> dict[str, tuple[Weights, str]]:
+    """Return each set of weights by its version, with the time from which it is in use, oldest first.
+
+    A set that cannot be read is left out; what was reviewed with it is scheduled with the usual weights.
+    """
+    found = {}
+    query = "SELECT version, parameters, retention, since FROM weights ORDER BY since, version"
+    for version, parameters, retention, since in database.execute(query):
+        try:
+            weights = Weights(tuple(json.loads(parameters)), retention)
+        except (ValueError, TypeError, RecursionError, UserError):
+            continue
+        if weights.version == version:
+            found[version] = (weights, since if moment(since) else "")
+    return found

@@ -1,4 +1,7 @@
-"""A graded answer to a quiz question: the credit that it earns, with and without hints."""
+"""One quiz or exam: which questions it asks, and what each answer and key does to it.
+
+Old state, event and time in; new state out, with the answer to save.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,15 @@ from enum import Enum, auto
 from ddpquiz.curriculum.concept import Level, Question
 from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning.judge import Verdict, chance, judge
+from ddpquiz.learning.log_rows import UNCHANGED, Change
 from ddpquiz.learning.mastery import Belief, Label
-
-# A graded answer to a quiz question: the credit that it earns, with and without hints.
 
 _HINTED = 0.5  # the credit of a right answer after a hint
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answered question; `solved` is true if the learner asked for the solution instead."""
+    """An answered question; `gave_up` is true if the learner asked for the solution instead."""
 
     posed: Posed
     given: str
@@ -30,13 +32,13 @@ class Answer:
     took: timedelta
     _: KW_ONLY
     hints: int = 0
-    solved: bool = False
+    gave_up: bool = False
     late: bool = False  # the time was over; with an empty text it is not an answer, and only the verdict is shown
     confidence: float | None = None
 
     @property
     def right(self) -> bool:
-        return self.verdict.right and not self.solved
+        return self.verdict.right and not self.gave_up
 
     @property
     def credit(self) -> float:
@@ -46,14 +48,11 @@ class Answer:
         return _HINTED if self.hints else 1.0
 
 
-# The state of a quiz, and the events that change it.
-
-
 class QuizAction(Enum):
     """What can happen in a quiz besides an answer."""
 
     HINT = auto()
-    SOLVE = auto()  # stop trying and see the solution
+    GIVE_UP = auto()  # stop trying and see the solution
     SKIP = auto()
     NEXT = auto()
     UNDO = auto()
@@ -71,10 +70,10 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class SetSureness:
+class SetConfidence:
     """How sure the learner is of the answer just given, from 0 to 1."""
 
-    of_it: float | None  # None: the learner does not say
+    value: float | None  # None: the learner does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class GoTo:
     place: int
 
 
-Event = QuizAction | Given | SetSureness | Late | GoTo
+Event = QuizAction | Given | SetConfidence | Late | GoTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +128,7 @@ class Quiz:
     answers: tuple[Answer, ...] = ()
     late: frozenset[int] = frozenset()  # the places of the questions whose time was over
     looked: int = 0  # how many verdicts back the learner looks; that changes nothing
+    last: Answer | None = None  # what undo takes back
     previous: Quiz | None = field(default=None, repr=False, compare=False)  # where undo leads; never past a verdict
 
     @property
@@ -208,14 +208,7 @@ class Quiz:
         return tuple(answer.posed.question for answer in self.answers if not answer.right)
 
 
-def judged_answer(quiz: Quiz, posed: Posed, text: str, at: datetime, *, late: bool = False) -> Answer:
-    """Judge a text as the answer to the question on screen; the verdict may be that it is not an answer."""
-    return Answer(posed, text, judge(posed, text), at, at - quiz.since, hints=quiz.hints, late=late)
-
-
-def unanswered(posed: Posed, at: datetime) -> Answer:
-    """Return a stand-in for a missing answer, so that the solution can be shown."""
-    return Answer(posed, "", Verdict(right=False), at, timedelta(0), late=True)
+Step = tuple[Quiz, Change[Answer]]  # the quiz after an event, and the answer to save
 
 
 # Which questions a quiz asks: chosen beforehand, or one by one in an adaptive quiz.
@@ -245,7 +238,7 @@ def choose_questions(
     return sorted(chosen, key=lambda question: _LEVELS.index(question.level))
 
 
-def ask_next(quiz: Quiz) -> Quiz:
+def _ask_next(quiz: Quiz) -> Quiz:
     """Add the most informative question to an adaptive quiz that has asked all, unless it knows enough."""
     if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
         return quiz
@@ -278,78 +271,6 @@ def most_informative(
     return max(open_, key=information, default=None)
 
 
-# One exam: the learner goes back and forward, and answers replace each other until the end.
-
-
-def _exam_step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
-    """Return the exam after an event; an event that means nothing now changes nothing."""
-    if quiz.stopped:
-        return quiz
-    match event:
-        case Late(text):
-            return _exam_out_of_time(quiz, text, at)
-        case QuizAction.UNDO:
-            return replace(quiz, pending=None) if quiz.pending else _moved(quiz, max(0, quiz.place - 1), at)
-        case QuizAction.STOP:
-            return replace(_recorded(quiz, quiz.pending), stopped=True)
-        case GoTo(place):
-            return _moved(_recorded(quiz, quiz.pending), place, at)
-        case QuizAction.OVERVIEW:
-            return _moved(_recorded(quiz, quiz.pending), len(quiz.asked), at)
-        case SetSureness(of_it) if quiz.pending:
-            return _next(_recorded(quiz, replace(quiz.pending, confidence=of_it)), at)
-        case QuizAction.SKIP if quiz.posed and not quiz.pending:
-            return _next(quiz, at)
-        case Given(text) if not quiz.pending:
-            return _exam_given(quiz, text, at)
-    return quiz
-
-
-def _exam_given(quiz: Quiz, text: str, at: datetime) -> Quiz:
-    """Accept an answer to the question on screen, after asking how sure the learner is if the rules say so."""
-    if quiz.posed is None:
-        return quiz
-    if quiz.given and quiz.given.given == text:
-        return _next(quiz, at)
-    answer = judged_answer(quiz, quiz.posed, text, at)
-    if answer.verdict.unclear:
-        return replace(quiz, unclear=answer.verdict.unclear)
-    if quiz.rules.confidence:
-        return replace(quiz, pending=answer, unclear="")
-    return _next(_recorded(quiz, answer), at)
-
-
-def _moved(quiz: Quiz, place: int, at: datetime) -> Quiz:
-    """Show the question at a place, or the overview behind the last one."""
-    return replace(quiz, place=min(place, len(quiz.asked)), unclear="", pending=None, since=at)
-
-
-def _next(quiz: Quiz, at: datetime) -> Quiz:
-    """Go on to the next question, which an adaptive exam chooses now."""
-    return ask_next(_moved(quiz, quiz.place + 1, at))
-
-
-def _recorded(quiz: Quiz, answer: Answer | None) -> Quiz:
-    """Record an answer in place of the one that its question had."""
-    if answer is None:
-        return quiz
-    others = (each for each in quiz.answers if each.posed is not answer.posed)
-    return replace(quiz, answers=(*others, answer), pending=None, unclear="")
-
-
-def _exam_out_of_time(quiz: Quiz, text: str, at: datetime) -> Quiz:
-    """End an exam whose time is over; what was entered is the answer to the question on screen."""
-    answer = quiz.pending
-    if quiz.posed and not answer and (quiz.given is None or quiz.given.given != text):
-        entered = judged_answer(quiz, quiz.posed, text, at, late=True)
-        answer = None if entered.verdict.unclear else entered
-    ended = replace(_recorded(quiz, answer), stopped=True)
-    return replace(ended, late=frozenset(ended.open))
-
-
-# One quiz: what each answer and key does to it. Old state and event in, new state out.
-
-
 def begin(
     questions: Iterable[Question], dice: random.Random, at: datetime, *, retry: bool = False, rules: Rules = PLAIN
 ) -> Quiz:
@@ -358,89 +279,126 @@ def begin(
     if not rules.adaptive:
         return Quiz(posed, at, at, retry=retry, rules=rules)
     rules = replace(rules, adaptive=min(rules.adaptive, len(posed)))
-    return ask_next(Quiz((), at, at, rules=rules, pool=posed))
+    return _ask_next(Quiz((), at, at, rules=rules, pool=posed))
 
 
-def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
-    """Return the quiz after an event; an event that means nothing now changes nothing."""
-    if quiz.rules.exam:
-        return _exam_step(quiz, event, at)
+def step(quiz: Quiz, event: Event, at: datetime) -> Step:
+    """The quiz after an event, and the answer to save; an event that means nothing now changes nothing."""
+    return (_step_of_exam if quiz.rules.exam else _step_of_quiz)(quiz, event, at)
+
+
+def _step_of_quiz(quiz: Quiz, event: Event, at: datetime) -> Step:
+    """One question after the other: each answer gets its verdict, and is final with that."""
     posed = quiz.posed
     match event:
         case QuizAction.UNDO:
             return _undone(quiz, at)
         case QuizAction.DEMO if posed and not quiz.judged:
-            return replace(_hinted(quiz, posed, max(1, len(posed.question.hints))), since=at)
+            return replace(_hinted(quiz, posed, max(1, len(posed.question.hints))), since=at), UNCHANGED
         case QuizAction.BACK | QuizAction.DEMO:
-            return replace(quiz, since=at)
-        case QuizAction.STOP if posed:
-            after = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts without a sureness
-            return _undoable(replace(after, stopped=True, looked=0), quiz)
+            return replace(quiz, since=at), UNCHANGED
+        case QuizAction.STOP if posed:  # an answer counts without a confidence
+            after, change = _judged(quiz, quiz.pending) if quiz.pending else (quiz, UNCHANGED)
+            return _undoable(replace(after, stopped=True, looked=0, last=change.added), quiz), change
         case QuizAction.NEXT if quiz.looked:
-            return replace(quiz, looked=quiz.looked - 1, since=at)
+            return replace(quiz, looked=quiz.looked - 1, since=at), UNCHANGED
         case QuizAction.NEXT if quiz.judged:
-            return _advanced(quiz, at)
-        case SetSureness(of_it) if quiz.pending and not quiz.judged:
-            return _answered(quiz, replace(quiz.pending, confidence=of_it))
+            return _next(quiz, at), UNCHANGED
+        case SetConfidence(value) if quiz.pending and not quiz.judged:
+            return _judged(quiz, replace(quiz.pending, confidence=value))
         case _ if posed and not quiz.judged and not quiz.pending:
             return _step_of_question(quiz, posed, event, at)
-    return quiz
+    return quiz, UNCHANGED
 
 
-def _step_of_question(quiz: Quiz, posed: Posed, event: Event, at: datetime) -> Quiz:
-    """Return the quiz after an event while a question waits for its answer."""
+def _step_of_question(quiz: Quiz, posed: Posed, event: Event, at: datetime) -> Step:
+    """The quiz after an event while a question waits for its answer."""
     match event:
         case QuizAction.SKIP:
-            return _undoable(_advanced(quiz, at), quiz)
+            return _undoable(_next(quiz, at), quiz), UNCHANGED
         case QuizAction.HINT if quiz.hints < len(posed.question.hints):
-            return _hinted(quiz, posed, quiz.hints + 1)
-        case QuizAction.SOLVE:
-            return _answered(
-                quiz, Answer(posed, "", Verdict(right=False), at, at - quiz.since, hints=quiz.hints, solved=True)
-            )
+            return _hinted(quiz, posed, quiz.hints + 1), UNCHANGED
+        case QuizAction.GIVE_UP:
+            took = at - quiz.since
+            return _judged(quiz, Answer(posed, "", Verdict(right=False), at, took, hints=quiz.hints, gave_up=True))
         case Late(text):
             return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)
         case Given(text):
-            return _given(quiz, judged_answer(quiz, posed, text, at))
-    return quiz
+            return _given(quiz, _answer(quiz, posed, text, at), at)
+    return quiz, UNCHANGED
 
 
-def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
-    """Return the answer that a step added and the one that it removed, for the log."""
-    now, before = new.answers[-1:], old.answers
-    added = now[0] if now and not any(answer is now[0] for answer in before) else None
-    after = {id(answer) for answer in new.answers}
-    return added, next((answer for answer in before if id(answer) not in after), None)
+def _step_of_exam(quiz: Quiz, event: Event, at: datetime) -> Step:
+    """The learner goes back and forward, and answers replace each other; all are final at the end."""
+    match event:
+        case _ if quiz.stopped:
+            return quiz, UNCHANGED
+        case QuizAction.UNDO:
+            before = replace(quiz, pending=None) if quiz.pending else _go_to(quiz, max(0, quiz.place - 1), at)
+            return before, UNCHANGED
+        case QuizAction.STOP | QuizAction.OVERVIEW | GoTo():  # an answer counts without a confidence
+            after, change = _recorded(quiz, quiz.pending)
+            if event is QuizAction.STOP:
+                return replace(after, stopped=True), change
+            return _go_to(after, event.place if isinstance(event, GoTo) else len(quiz.asked), at), change
+        case SetConfidence(value) if quiz.pending:
+            after, change = _recorded(quiz, replace(quiz.pending, confidence=value))
+            return _next(after, at), change
+        case QuizAction.SKIP if quiz.posed and not quiz.pending:
+            return _next(quiz, at), UNCHANGED
+        case Late(text):
+            return _exam_out_of_time(quiz, text, at)
+        case Given(text) if quiz.posed and not quiz.pending:
+            if quiz.given and quiz.given.given == text:
+                return _next(quiz, at), UNCHANGED
+            return _given(quiz, _answer(quiz, quiz.posed, text, at), at)
+    return quiz, UNCHANGED
 
 
-def _undone(quiz: Quiz, at: datetime) -> Quiz:
-    """Go back to before the last step, or look at an earlier verdict; hints that were seen stay seen."""
-    if quiz.previous and not quiz.looked:
-        return replace(quiz.previous, since=at, unclear="", hinted=quiz.hinted)
-    return replace(quiz, looked=min(quiz.looked + 1, len(quiz.behind)))
-
-
-def _hinted(quiz: Quiz, posed: Posed, hints: int) -> Quiz:
-    return replace(quiz, hinted={**quiz.hinted, id(posed): hints}, unclear="")
-
-
-def _advanced(quiz: Quiz, at: datetime) -> Quiz:
-    after = replace(quiz, place=quiz.place + 1, unclear="", answer=None, pending=None, since=at, previous=None)
-    return ask_next(after)
-
-
-def _given(quiz: Quiz, answer: Answer) -> Quiz:
+def _given(quiz: Quiz, answer: Answer, at: datetime) -> Step:
     """Accept an answer, after asking how sure the learner is if the rules say so; a text may not be an answer."""
     if answer.verdict.unclear:
-        return replace(quiz, unclear=answer.verdict.unclear)
+        return replace(quiz, unclear=answer.verdict.unclear), UNCHANGED
     if quiz.rules.confidence:
-        return _undoable(replace(quiz, pending=answer, unclear=""), quiz)
-    return _answered(quiz, answer)
+        after = replace(quiz, pending=answer, unclear="")
+        return (after if quiz.rules.exam else _undoable(after, quiz)), UNCHANGED
+    if not quiz.rules.exam:
+        return _judged(quiz, answer)
+    after, change = _recorded(quiz, answer)
+    return _next(after, at), change
 
 
-def _answered(quiz: Quiz, answer: Answer) -> Quiz:
+def _judged(quiz: Quiz, answer: Answer) -> Step:
     """Record an answer, and show the verdict on it."""
-    return replace(quiz, answers=(*quiz.answers, answer), answer=answer, pending=None, unclear="", previous=None)
+    after, change = _recorded(quiz, answer)
+    return replace(after, answer=answer, previous=None, last=None), change
+
+
+def _recorded(quiz: Quiz, answer: Answer | None) -> Step:
+    """Record an answer in place of the one that its question had."""
+    if answer is None:
+        return quiz, UNCHANGED
+    before = quiz.answer_to(answer.posed)
+    kept = (each for each in quiz.answers if each is not before)
+    return replace(quiz, answers=(*kept, answer), pending=None, unclear=""), Change(answer, before)
+
+
+def _next(quiz: Quiz, at: datetime) -> Quiz:
+    """Go on to the next question, which an adaptive quiz chooses now."""
+    return _ask_next(_go_to(quiz, quiz.place + 1, at))
+
+
+def _go_to(quiz: Quiz, place: int, at: datetime) -> Quiz:
+    """Show the question at a place, or what comes behind the last one."""
+    place = min(place, len(quiz.asked))
+    return replace(quiz, place=place, unclear="", answer=None, pending=None, since=at, previous=None, last=None)
+
+
+def _undone(quiz: Quiz, at: datetime) -> Step:
+    """Go back to before the last step, or look at an earlier verdict; hints that were seen stay seen."""
+    if quiz.previous and not quiz.looked:
+        return replace(quiz.previous, since=at, unclear="", hinted=quiz.hinted), Change(removed=quiz.last)
+    return replace(quiz, looked=min(quiz.looked + 1, len(quiz.behind))), UNCHANGED
 
 
 def _undoable(after: Quiz, before: Quiz) -> Quiz:
@@ -448,9 +406,30 @@ def _undoable(after: Quiz, before: Quiz) -> Quiz:
     return replace(after, previous=None if after.rules.timed else before)
 
 
-def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Quiz:
+def _hinted(quiz: Quiz, posed: Posed, hints: int) -> Quiz:
+    return replace(quiz, hinted={**quiz.hinted, id(posed): hints}, unclear="")
+
+
+def _answer(quiz: Quiz, posed: Posed, text: str, at: datetime, *, late: bool = False) -> Answer:
+    """Judge a text as the answer to the question on screen; the verdict may be that it is not an answer."""
+    return Answer(posed, text, judge(posed, text), at, at - quiz.since, hints=quiz.hints, late=late)
+
+
+def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Step:
     """Accept the text that was typed so far; if it is not an answer, the question counts as not answered."""
-    answer = judged_answer(quiz, posed, text, at, late=True)
-    if answer.verdict.unclear:
-        return replace(quiz, answer=unanswered(posed, at), unclear="", previous=None)
-    return _given(quiz, answer)
+    answer = _answer(quiz, posed, text, at, late=True)
+    if answer.verdict.unclear:  # the solution is shown all the same
+        stand_in = Answer(posed, "", Verdict(right=False), at, timedelta(0), late=True)
+        return replace(quiz, answer=stand_in, unclear="", previous=None, last=None), UNCHANGED
+    return _given(quiz, answer, at)
+
+
+def _exam_out_of_time(quiz: Quiz, text: str, at: datetime) -> Step:
+    """End an exam whose time is over; what was entered is the answer to the question on screen."""
+    answer = quiz.pending
+    if quiz.posed and not answer and (quiz.given is None or quiz.given.given != text):
+        entered = _answer(quiz, quiz.posed, text, at, late=True)
+        answer = None if entered.verdict.unclear else entered
+    after, change = _recorded(quiz, answer)
+    ended = replace(after, stopped=True)
+    return replace(ended, late=frozenset(ended.open)), change

@@ -28,7 +28,7 @@ def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
     return {name: _score([answers.get(id(posed)) for posed in members]) for name, members in groups.items()}
 
 
-def wanting(quiz: Quiz) -> str | None:
+def weakest_concept(quiz: Quiz) -> str | None:
     """Return the concept that lost most credit, or None when nothing was wrong."""
     lost = Counter[str]()
     for answer in quiz.answers:
@@ -38,7 +38,7 @@ def wanting(quiz: Quiz) -> str | None:
 
 
 def calibration_of(quiz: Quiz) -> Calibration | None:
-    """Return the calibration of the answers; None if no answer has a sureness."""
+    """Return the calibration of the answers; None if no answer has a confidence."""
     return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 

@@ -125,7 +125,7 @@ def study_day(at: datetime) -> date:
     return (at.replace(tzinfo=None) - _TURN).date()
 
 
-def called(memory: Memory | None, day: date) -> Memory:
+def make_due(memory: Memory | None, day: date) -> Memory:
     """Return the memory of a card that is made due today, as after a wrong answer."""
     return replace(memory, due=min(memory.due, day)) if memory else Memory(due=day)
 

@@ -60,13 +60,13 @@ def _timing(each: Mapping[str, Any]) -> Timing:
     return Timing(float(each["seconds"]), int(each["ranks"]), tuple(map(str, each["args"])))
 
 
-DRAFTS_FILE = "drafts.json"
+_DRAFTS_FILE = "drafts.json"
 
 
 def load_drafts(home: Path) -> dict[str, str]:
     """Return the texts that were begun, by prompt (`concept/id`); {} if the file is missing or not valid."""
     try:
-        return {str(key): str(text) for key, text in load_json(home / DRAFTS_FILE).items()}
+        return {str(key): str(text) for key, text in load_json(home / _DRAFTS_FILE).items()}
     except (OSError, ValueError, AttributeError):
         return {}
 
@@ -81,23 +81,23 @@ def save_drafts(home: Path, begun: Mapping[str, str]) -> None:
     if after == known:
         return
     try:
-        save_json(home / DRAFTS_FILE, after)
+        save_json(home / _DRAFTS_FILE, after)
     except OSError as wrong:
         if all(known.get(key) == text for key, text in after.items()):
             return
         raise UserError(
-            f"{home / DRAFTS_FILE} cannot be written ({wrong.strerror}), so what you began to write was not saved; "
+            f"{home / _DRAFTS_FILE} cannot be written ({wrong.strerror}), so what you began to write was not saved; "
             "copy it, and make room there or set DDPQUIZ_HOME to another folder."
         ) from None
 
 
-HINTS_FILE = "labs.json"
+_HINTS_FILE = "labs.json"
 
 
 def load_hints(home: Path) -> dict[str, int]:
     """Return how many hints of each lab were shown, by its name; {} if the file is missing or not valid."""
     try:
-        return {str(name): int(count) for name, count in load_json(home / HINTS_FILE).items()}
+        return {str(name): int(count) for name, count in load_json(home / _HINTS_FILE).items()}
     except (OSError, ValueError, OverflowError, TypeError, AttributeError):
         return {}
 
@@ -105,6 +105,6 @@ def load_hints(home: Path) -> dict[str, int]:
 def save_hints(home: Path, lab: str, count: int) -> None:
     """Save how many hints of a lab were shown; a folder that cannot be written is ignored."""
     try:
-        save_json(home / HINTS_FILE, {**load_hints(home), lab: count})
+        save_json(home / _HINTS_FILE, {**load_hints(home), lab: count})
     except OSError:
         return

@@ -16,11 +16,9 @@ from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.standing import streak
 from ddpquiz.learning.study import coming_again, due_now, due_soon
 
-# Statistics of a learner: recall, forecast, study days, time, calibration, strengths and misconceptions.
-
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
-MATURE = 21  # days between two reviews that make a card mature
+_MATURE = 21  # days between two reviews that make a card mature
 _Z = 1.96  # standard deviations on each side of the middle 95%
 
 
@@ -70,11 +68,17 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class SurenessBand:
-    """How often answers that were given with one confidence were right."""
+class Band:
+    """The answers that were given with one confidence, `said`, and how many of them were right."""
 
-    confidence: float
-    right: Share
+    said: float
+    answers: int
+    right: int
+
+    @property
+    def share(self) -> Share:
+        """The share of right answers."""
+        return Share(self.right, self.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Statistics:
     again: int  # cards that were asked today and come again
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
-    sure: tuple[SurenessBand, ...]
+    sure: tuple[Band, ...]
     strengths: tuple[tuple[Concept, Strength], ...]  # weakest first, and last those without a verdict
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
@@ -138,7 +142,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         again=coming_again(memories, graded),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
-        sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
+        sure=tuple(Band(*counts) for counts in progress.confidences()),
         strengths=tuple(sorted(tested, key=lambda pair: (pair[1].label is Label.UNKNOWN, pair[1].mean))),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),
@@ -158,7 +162,7 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
     for card, day, grade in grades:
         at = number(day)
         if card == card_before:
-            counts[at >= first, at - before >= MATURE, grade > forgot] += 1
+            counts[at >= first, at - before >= _MATURE, grade > forgot] += 1
         card_before, before = card, at
 
     def share(lately: tuple[bool, ...], *, mature: bool) -> Share:
@@ -189,13 +193,13 @@ def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) 
 
 # Whether a learner is right as often as they say they are sure.
 
-_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # the sureness of each key; 1 is a guess
-_FEW = 10  # answers; fewer are too few to show a lean
-ENOUGH = 30  # answers; fewer are too few to rule a lean out
-_LEAN = 1.64  # standard deviations; chance alone reaches this in one sitting out of ten
+_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # the confidence of each key; 1 is a guess
+_FEW = 10  # answers; fewer are too few to show a bias
+ENOUGH = 30  # answers; fewer are too few to rule a bias out
+_BIAS = 1.64  # standard deviations; chance alone reaches this in one sitting out of ten
 
 
-class Lean(Enum):
+class Bias(Enum):
     """In which direction a learner errs."""
 
     OVER = "overconfident"
@@ -204,21 +208,12 @@ class Lean(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """The answers that were given with one sureness."""
-
-    said: float
-    answers: int
-    right: int
-
-
-@dataclass(frozen=True, slots=True)
 class Calibration:
-    """How sureness and right answers agree; `lean` is None while there are too few answers."""
+    """How confidence and right answers agree; `bias` is None while there are too few answers."""
 
     bands: tuple[Band, ...]
-    brier: float  # the mean squared difference of sureness and result; 0 is best, always saying 50% gives 0.25
-    lean: Lean | None
+    brier: float  # the mean squared difference of confidence and result; 0 is best, always saying 50% gives 0.25
+    bias: Bias | None
 
     @property
     def answers(self) -> int:
@@ -226,7 +221,7 @@ class Calibration:
 
     @property
     def said(self) -> float:
-        """The mean sureness."""
+        """The mean confidence."""
         return sum(band.said * band.answers for band in self.bands) / self.answers
 
     @property
@@ -235,8 +230,8 @@ class Calibration:
         return sum(band.right for band in self.bands) / self.answers
 
 
-def sureness(chance: float) -> dict[int, float]:
-    """Return the sureness that each key means, for a question with this chance of a right guess.
+def confidence_keys(chance: float) -> dict[int, float]:
+    """Return the confidence that each key means, for a question with this chance of a right guess.
 
     That chance is rounded to quarters, so that guesses at questions of several kinds can be counted together.
     """
@@ -244,10 +239,10 @@ def sureness(chance: float) -> dict[int, float]:
 
 
 def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
-    """Return the calibration of answers, each with the sureness and whether it was right; None when there are none.
+    """Return the calibration of answers, each with the confidence and whether it was right; None when there are none.
 
     For a learner who is right exactly as often as they say, the number of right answers has the mean sum p and the
-    variance sum p(1-p); only a larger difference is a lean.
+    variance sum p(1-p); only a larger difference is a bias.
     """
     given = list(answers)
     if not given:
@@ -260,5 +255,5 @@ def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
     brier = sum((said - right) ** 2 for said, right in given) / len(given)
     surplus = sum(said - right for said, right in given)
     spread = math.sqrt(sum(said * (1 - said) for said, _ in given))
-    lean = Lean.OVER if surplus > _LEAN * spread else Lean.UNDER if -surplus > _LEAN * spread else Lean.NONE
-    return Calibration(bands, brier, lean if len(given) >= (ENOUGH if lean is Lean.NONE else _FEW) else None)
+    bias = Bias.OVER if surplus > _BIAS * spread else Bias.UNDER if -surplus > _BIAS * spread else Bias.NONE
+    return Calibration(bands, brier, bias if len(given) >= (ENOUGH if bias is Bias.NONE else _FEW) else None)

@@ -1,4 +1,7 @@
-"""Which cards a sitting asks, and which come back on the same day."""
+"""One sitting with cards: which it asks, which come back on the same day, and what each key does to it.
+
+Old state, event and time in; new state out, with what is to be saved.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,12 @@ from enum import Enum, auto
 from types import MappingProxyType
 
 from ddpquiz.curriculum.concept import Card
+from ddpquiz.learning.log_rows import UNCHANGED, Change
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
-
-# Which cards a sitting asks, and which come back on the same day.
 
 GAP = 5  # cards between a forgotten card and its return
 MORE = 10  # new cards that are added at once when a limit holds back others
-_STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
+_LEECH_AFTER = 4  # times forgotten; then the card's demo helps more than the card
 
 
 class Return(Enum):
@@ -25,11 +27,11 @@ class Return(Enum):
     NO = auto()
     SOON = auto()  # after a few others
     LAST = auto()  # at the end of the sitting
-    ASIDE = auto()  # no: it was forgotten so often that its demo helps more
+    LEECH = auto()  # no: it was forgotten so often that its demo helps more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DealRules:
+class QueueRules:
     """How many cards a sitting asks, and which."""
 
     limit: int
@@ -41,10 +43,10 @@ class DealRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class SessionQueue:
     """The cards of a sitting, and how many others were held back."""
 
-    rules: DealRules
+    rules: QueueRules
     cards: tuple[Card, ...]
     due_held: int = 0  # by the limit of the sitting
     later: int = 0  # new cards of this day that the limit of the sitting held back
@@ -57,7 +59,7 @@ class Deal:
         return len(self.held) - self.later
 
 
-def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: DealRules) -> Deal:
+def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: QueueRules) -> SessionQueue:
     """Choose the cards of a sitting from `cards`, which are in learning order.
 
     Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
@@ -67,7 +69,7 @@ def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules
     seen = [(card, memories[key]) for card, key in asked if key in memories]
     if rules.cram:
         seen.sort(key=lambda pair: pair[1].due)
-        return Deal(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
+        return SessionQueue(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
     again = _returns(memories, rules.earlier)
     soon = [card for card, key in asked if again.get(key) is Return.SOON][: rules.limit]
     last = [card for card, key in asked if again.get(key) is Return.LAST][: rules.limit - len(soon)]
@@ -79,7 +81,7 @@ def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules
     of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
-    return Deal(
+    return SessionQueue(
         rules,
         (*once[:GAP], *soon, *once[GAP:], *last),
         due_held=len(due) - len(chosen),
@@ -104,7 +106,7 @@ def should_return(grades: Sequence[Grade], lapses: int) -> Return:
     if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
         return Return.NO
     if grades[-1].forgot:
-        return Return.ASIDE if max(grades.count(Grade.AGAIN), lapses) >= _STUCK_AFTER else Return.SOON
+        return Return.LEECH if max(grades.count(Grade.AGAIN), lapses) >= _LEECH_AFTER else Return.SOON
     return Return.LAST if grades.count(Grade.HARD) == 1 else Return.NO
 
 
@@ -134,9 +136,6 @@ def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade
     """Return the cards that their grades of this day bring back or set aside."""
     found = {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
     return {key: when for key, when in found.items() if when is not Return.NO}
-
-
-# One sitting with cards: what each key does to it. Old state and event in, new state out.
 
 
 class StudyAction(Enum):
@@ -190,7 +189,7 @@ class Sitting:
 
     schedule: Schedule
     known: Mapping[str, Memory]  # before this sitting
-    deal: Deal
+    chosen: SessionQueue
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
@@ -198,17 +197,18 @@ class Sitting:
     stopped: bool = False
     learned: Mapping[str, Memory] = field(default_factory=dict)  # in this sitting
     done: tuple[Done, ...] = ()
+    last: Done | None = None  # what was done to the card before this one; None if it was skipped or there was none
     previous: Sitting | None = field(default=None, repr=False, compare=False)  # what undo goes back to
 
     @property
     def cram(self) -> bool:
         """True if grades change no memory."""
-        return self.deal.rules.cram
+        return self.chosen.rules.cram
 
     @property
     def earlier(self) -> Mapping[str, Sequence[Grade]]:
         """The grades of this day before this sitting; in a cram they do not count."""
-        return {} if self.cram else self.deal.rules.earlier
+        return {} if self.cram else self.chosen.rules.earlier
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -225,8 +225,8 @@ class Sitting:
 
     @property
     def count(self) -> int:
-        """How many of the dealt cards were not asked earlier on this day."""
-        return sum(card.key not in self.earlier for card in self.deal.cards)
+        """How many of the chosen cards were not asked earlier on this day."""
+        return sum(card.key not in self.earlier for card in self.chosen.cards)
 
     @property
     def place(self) -> int:
@@ -235,8 +235,8 @@ class Sitting:
 
     @property
     def share(self) -> float:
-        """The share of the dealt cards that are done."""
-        return 1 - len(self.queue) / max(1, len(self.deal.cards))
+        """The share of the chosen cards that are done."""
+        return 1 - len(self.queue) / max(1, len(self.chosen.cards))
 
     @property
     def coming_again(self) -> int:
@@ -244,21 +244,15 @@ class Sitting:
         return sum(bool(self.grades(card)) for card in self.queue[1:])
 
     @property
-    def called(self) -> bool:
+    def is_made_due(self) -> bool:
         """True if the card on screen was never seen, but made due by a wrong answer."""
         memory = self.memory(self.queue[0])
         return memory is not None and memory.stability is None
 
     @property
-    def last(self) -> Done | None:
-        """What was done to the card before this one; None if it was skipped or there was none."""
-        return news(self.previous, self)[0] if self.previous else None
-
-    @property
-    def stuck(self) -> Card | None:
+    def leech(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked again today."""
-        last = self.last
-        return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
+        return self.last.card if isinstance(self.last, Review) and self.last.again is Return.LEECH else None
 
     def memory(self, card: Card) -> Memory | None:
         return self.learned.get(card.key) or self.known.get(card.key)
@@ -276,44 +270,39 @@ class Sitting:
 
 
 def begin(
-    dealt: Deal, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
+    chosen: SessionQueue, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
     """Return a sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
-    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons)
+    return Sitting(schedule, memories, chosen, chosen.cards, at, buttons)
 
 
-def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
-    """Return the sitting after an event; an event that means nothing now changes nothing."""
+def step(sitting: Sitting, event: Event, at: datetime) -> tuple[Sitting, Change[Done]]:
+    """The sitting after an event, and what is to be saved; an event that means nothing now changes nothing."""
     match event:
         case StudyAction.UNDO if sitting.previous:
-            return replace(sitting.previous, since=at)
+            return replace(sitting.previous, since=at), Change(removed=sitting.last)
         case StudyAction.BACK:
-            return replace(sitting, since=at)
-        case StudyAction.MORE if not sitting.queue and sitting.deal.held:
-            return _dealt_more(sitting, at)
+            return replace(sitting, since=at), UNCHANGED
+        case StudyAction.MORE if not sitting.queue and sitting.chosen.held:
+            return _add_more(sitting, at), UNCHANGED
         case _ if sitting.card is None:
-            return sitting
+            return sitting, UNCHANGED
         case StudyAction.SHOW:
-            return replace(sitting, shown=True)
+            return replace(sitting, shown=True), UNCHANGED
         case StudyAction.SKIP:
-            return _next(sitting, sitting.queue[1:], at)
+            return _next(sitting, sitting.queue[1:], at), UNCHANGED
         case StudyAction.SUSPEND | StudyAction.BURY:
-            return _next(sitting, sitting.queue[1:], at, Hiding(sitting.card, event))
+            hiding = Hiding(sitting.card, event)
+            return _next(sitting, sitting.queue[1:], at, hiding), Change(added=hiding)
         case StudyAction.STOP:
-            return replace(sitting, stopped=True)
+            return replace(sitting, stopped=True), UNCHANGED
         case Grade() if sitting.shown and event in sitting.buttons:
             return _graded(sitting, sitting.card, event, at)
-    return sitting
+    return sitting, UNCHANGED
 
 
-def news(old: Sitting, new: Sitting) -> tuple[Done | None, Done | None]:
-    """Return what a step added and what it removed, for the log."""
-    count, before = len(new.done), len(old.done)
-    return new.done[-1] if count > before else None, old.done[-1] if count < before else None
-
-
-def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:
+def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> tuple[Sitting, Change[Done]]:
     before = sitting.memory(card)
     after = before if sitting.cram and before else sitting.schedule.review(card.key, before, grade, study_day(at))
     again = should_return((*sitting.grades(card), grade), after.lapses)
@@ -323,19 +312,21 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
         rest = (*rest[:GAP], card, *rest[GAP:])
     elif again is Return.LAST:
         rest = (*rest, card)
-    return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})
+    learned = {**sitting.learned, card.key: after}
+    return replace(_next(sitting, rest, at, review), learned=learned), Change(added=review)
 
 
-def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
-    deal = sitting.deal
-    more, held = deal.held[:MORE], deal.held[MORE:]
-    deal = replace(deal, cards=(*deal.cards, *more), later=max(0, deal.later - len(more)), held=held)
-    return replace(_next(sitting, more, at), deal=deal)
+def _add_more(sitting: Sitting, at: datetime) -> Sitting:
+    chosen = sitting.chosen
+    more, held = chosen.held[:MORE], chosen.held[MORE:]
+    chosen = replace(chosen, cards=(*chosen.cards, *more), later=max(0, chosen.later - len(more)), held=held)
+    return replace(_next(sitting, more, at), chosen=chosen)
 
 
-def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:
+def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, last: Done | None = None) -> Sitting:
     """Put the next card on screen; undo comes back to this one."""
-    return replace(sitting, queue=queue, shown=False, since=at, done=(*sitting.done, *done), previous=sitting)
+    done = (*sitting.done, last) if last else sitting.done
+    return replace(sitting, queue=queue, shown=False, since=at, done=done, last=last, previous=sitting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +338,7 @@ class StudySummary:
     known: int  # cards that were learned on an earlier day
     recalled: int  # those of them recalled at first sight
     pace: timedelta | None  # the median time for a card
-    wanting: str | None  # the concept with most cards forgotten at first sight
+    weakest_concept: str | None  # the concept with most cards forgotten at first sight
 
 
 def sum_up(sitting: Sitting) -> StudySummary:
@@ -366,5 +357,5 @@ def sum_up(sitting: Sitting) -> StudySummary:
         known=len(known),
         recalled=sum(not review.grade.forgot for review in known),
         pace=times[len(times) // 2] if times else None,
-        wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
+        weakest_concept=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
     )

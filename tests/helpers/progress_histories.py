@@ -28,7 +28,7 @@ def apply(progress, acts):
         if act == "review":
             receipts.append(progress.review(card, Grade(grade), at, TOOK))
         elif act == "answer":
-            receipts.append(progress.answer(answer_row("c/q", 0.0, calls=card), at))
+            receipts.append(progress.answer(answer_row("c/q", 0.0, made_due_card=card), at))
         elif act == "weights":
             progress.use_weights(Weights(retention=0.8 + grade / 100), at)
         elif act == "hide":

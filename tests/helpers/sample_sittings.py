@@ -1,4 +1,4 @@
-"""Seats at a desk with the two concepts of the sample, and their screens as text."""
+"""Seats in a session with the two concepts of the sample, and their screens as text."""
 
 import io
 import json
@@ -7,20 +7,21 @@ import random
 from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
-from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain import ExplainByLines
-from ddpquiz.terminal.sittings.quiz import QuizByLines
+from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.quiz import QuizScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome
+from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 
-class Actions:
+class NotedRanks:
     """Notes what was started instead of starting it."""
 
     def __init__(self):
@@ -31,41 +32,50 @@ class Actions:
     def warm(self):
         self.started.append("warm")
 
-    def demo(self, link, *, answered="", step=False):
+    def demo(self, link, how=PLAIN_VISIT):
         self.started.append(link.run)
-        self.asked = {"answered": answered, "step": step}
+        self.how = how
         if self.error:
             raise self.error
-        return self.said
+        return DemoOutcome(self.said, was_predicted=bool(self.said), ended_well=True)
 
     def prove(self, posed):
         self.started.append(posed.question.key)
 
 
-def desk(progress, clock=None):
-    concepts = {"ring": RING, "ddp": DDP}
-    return Desk(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
+def context(progress, clock=None, concepts=(RING, DDP), labs=()):
+    track, sources = Track("collectives", "Collectives", ("ring", "ddp")), {"dist": Source("dist", "PyTorch docs")}
+    opened = []
+    session = SessionContext(
+        Catalog((track,), concepts, sources, labs=tuple(labs)),
+        progress,
+        clock or Clock(),
+        open_lab=lambda name, place: opened.append((name, place)),
+        ranks=NotedRanks(),
+    )
+    session.opened = opened
+    return session
 
 
 def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, cram=False, proven=(), **options):
     memories = progress.memories() if memories is None else memories
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
-    rules = study.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
-    dealt = study.deal(cards, memories, study_day(clock.at), rules)
-    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
-    return StudyScreen(desk(progress, clock), begun, **options)
+    rules = study.QueueRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
+    chosen = study.choose_cards(cards, memories, study_day(clock.at), rules)
+    begun = study.begin(chosen, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
+    return StudyScreen(context(progress, clock), begun, **options)
 
 
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizByLines(desk(progress, clock), begun, dice, QuizCommand(**options))
+    return QuizScreen(context(progress, clock), begun, dice, QuizCommand(**options))
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return ExplainByLines(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainScreen(context(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):
@@ -90,7 +100,7 @@ def screen(seat, width=80, height=100):
 def spoken(seat, *lines, width=80):
     """Return what a seat prints when it reads lines."""
     console = style.console(io.StringIO(), width=width)
-    seat.read(console, lines)
+    seat.by_lines.read(console, lines)
     return console.file.getvalue()
 
 
@@ -98,7 +108,7 @@ def play(state, *events, clock=None):
     """Let events happen to a quiz, one after the other."""
     clock = clock or Clock()
     for event in events:
-        state = quiz.step(state, event, clock())
+        state, _ = quiz.step(state, event, clock())
     return state
 
 

@@ -34,7 +34,7 @@ def fill(home, reviews=300):
             progress.review(f"c/{number}", Grade(number % 4 + 1), AT + timedelta(minutes=number), TOOK)
         progress.use_weights(Weights(retention=0.85), AT)
         progress.undo(progress.flag("c/1", "x" * 20_000, AT), AT)
-        progress.answer(answer_row("c/q", 1.0, given="é", confidence=0.5, calls="c/1"), AT)
+        progress.answer(answer_row("c/q", 1.0, given="é", confidence=0.5, made_due_card="c/1"), AT)
         progress.explain(
             ExplanationRow(item="c/why", took=TOOK, given="words " * 2000, points=(PointRow("all send", True),)), AT
         )

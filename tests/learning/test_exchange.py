@@ -52,7 +52,7 @@ def test_machines_that_import_from_each_other_in_any_order_end_with_the_same_byt
 def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
     with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
         receipt = one.review("ring/one", Grade.GOOD, AT, TOOK)
-        values = {"confidence": 0.75, "calls": "ring/one", "retry": True, "given": 'é "\n\u2028 {}'}
+        values = {"confidence": 0.75, "made_due_card": "ring/one", "retry": True, "given": 'é "\n\u2028 {}'}
         one.answer(answer_row("ring/q", 0.5, **values), AT)
         one.explain(
             ExplanationRow(

@@ -8,7 +8,7 @@ from sample import START, WHY_RING, Clock
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Point, Prompt
 from ddpquiz.curriculum.search import meaning, stem
-from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine, begin, check, news, order, step
+from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine, begin, check, order, step
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_long_text_is_checked_in_time_that_grows_with_its_length(text, scale):
 def play(state, *events, clock=None):
     clock = clock or Clock()
     for event in events:
-        state = step(state, event, clock())
+        state, _ = step(state, event, clock())
     return state
 
 
@@ -168,13 +168,14 @@ def test_a_hint_stays_seen_when_the_learner_goes_back_and_skips_again():
 
 
 def test_the_log_learns_what_was_added_changed_and_taken_back():
-    start = begin([WHY_RING], START)
-    written = play(start, TEXT)
-    overruled = play(written, Toggle(0))
-    assert news(start, written) == (written.done[0], None)
-    assert news(written, overruled) == (overruled.done[0], written.done[0])
-    assert news(overruled, play(overruled, ExplainAction.UNDO)) == (None, overruled.done[0])
-    assert news(written, play(written, ExplainAction.NEXT)) == (None, None)
+    written, change = step(begin([WHY_RING], START), TEXT, START)
+    assert change == (written.done[0], None)
+    overruled, change = step(written, Toggle(0), START)
+    assert change == (overruled.done[0], written.done[0])
+    assert step(overruled, ExplainAction.UNDO, START)[1] == (None, overruled.done[0])
+    confirmed, change = step(overruled, ExplainAction.NEXT, START)
+    assert change == (None, None)
+    assert step(confirmed, ExplainAction.UNDO, START)[1] == (None, overruled.done[0])
 
 
 def test_what_was_explained_least_comes_first():

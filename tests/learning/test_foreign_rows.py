@@ -20,7 +20,7 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import beliefs
 from ddpquiz.learning.database import FILE, list_backups
-from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow, Row
+from ddpquiz.learning.log_rows import STORED_NAMES, ExplanationRow, LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
@@ -98,7 +98,7 @@ def fill(progress):
         progress.review(key, Grade.GOOD, AT + timedelta(days=number + 9), TOOK)
     progress.use_weights(Weights(retention=0.85), AT)
     for number, question in enumerate(concept.questions):
-        given = {"given": typed(question), "level": question.level, "confidence": 0.75, "calls": keys[0]}
+        given = {"given": typed(question), "level": question.level, "confidence": 0.75, "made_due_card": keys[0]}
         progress.answer(answer_row(question.key, number % 2, **given), AT + timedelta(days=number))
     for prompt in concept.explain:
         points = [PointRow(each.say, matched=True) for each in prompt.points]
@@ -166,7 +166,7 @@ def undone(rows):
 
 def write_past_the_import(home, rows, count):
     """Write the first `count` of some rows that the tables accept, as another program could; return how many."""
-    names, written = [*Row.__dataclass_fields__], 0
+    names, written = [*STORED_NAMES.values()], 0
     insert = f"INSERT INTO log ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
     with sqlite3.connect(home / FILE) as database:
         for row in rows:
@@ -181,6 +181,9 @@ def write_past_the_import(home, rows, count):
     return written
 
 
+FIELDS = {stored: field for field, stored in STORED_NAMES.items()}
+
+
 def odd_rows(good, name, dice):
     """Yield rows like good ones, each with an odd value of one field."""
     values = [row.kind for row in good] if name == "kind" else ODD[name]
@@ -188,7 +191,7 @@ def odd_rows(good, name, dice):
         row = replace(dice.choice(good), device=dice.choice(("elsewhere", good[0].device)), sequence=number)
         if name == "sequence":
             row = replace(row, device=dice.choice((f"elsewhere {number}", good[0].device)))
-        yield replace(row, **{name: dice.choice(values)})
+        yield replace(row, **{FIELDS[name]: dice.choice(values)})
 
 
 @pytest.mark.parametrize("name", sorted(ODD))

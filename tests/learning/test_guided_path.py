@@ -6,7 +6,7 @@ import pytest
 from progress_histories import everything, exported, import_text
 from run_program import ddpquiz, log, piped, sample
 from sample import CARDS, DDP, RING, START, answer_row
-from sample_sittings import desk, press, screen, studying
+from sample_sittings import NotedRanks, context, press, screen, studying
 
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import DemoLink
@@ -15,7 +15,8 @@ from ddpquiz.learning.guided_path import StageName, guided_path, load_history, n
 from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.terminal.sittings.path import DemoVisit, PathScreen
+from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.ranks import DemoOutcome
 
 DAY = study_day(START)
 NO_TIME = START - START
@@ -67,7 +68,7 @@ def test_what_was_done_elsewhere_counts_and_what_was_skipped_can_still_be_done(p
 
 
 def test_a_card_that_a_wrong_answer_made_due_was_not_seen_yet(progress):
-    progress.answer(answer_row("ring/bytes", 0.0, calls="ring/one"), START)
+    progress.answer(answer_row("ring/bytes", 0.0, made_due_card="ring/one"), START)
     assert next(each.left for each in path(progress).stages if each.stage is StageName.CARDS) == len(RING.cards)
 
 
@@ -103,51 +104,48 @@ def test_stages_are_exported_imported_and_kept_and_a_state_that_is_not_known_doe
         assert states(other)["demo"] == "open"
 
 
-class Rooms:
-    """Notes what the stages start."""
+class NotedRuns(NotedRanks):
+    """Notes which demos are run, and for which concept; `outcome` is what comes of them."""
 
-    def __init__(self, progress):
-        self.progress = progress
-        self.seen = []
-        self.visit = DemoVisit("✗ You predicted 1. The run showed 2.", was_predicted=True, ended_well=True)
+    def __init__(self):
+        super().__init__()
+        self.outcome = DemoOutcome("✗ You predicted 1. The run showed 2.", was_predicted=True, ended_well=True)
 
-    def path(self, concept):
-        return path(self.progress, concept)
+    def demo(self, link, how):
+        self.started.append((how.about, link.run, how.predict))
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
 
-    def next_path(self):
-        return path(self.progress, DDP)
 
-    def lesson(self, concept):
-        return f"the lesson of {concept.id}"
+class NotingPath(PathScreen):
+    """Notes what its stages start."""
 
-    def demo(self, path, link, *, predict):
-        self.seen.append((path.concept.id, link.run, predict))
-        if isinstance(self.visit, Exception):
-            raise self.visit
-        return self.visit
+    @property
+    def seen(self):
+        return [*self.context.ranks.started, *self.context.opened]
 
-    def study(self, path):
-        self.seen.append(("study", path.concept.id))
+    def ask_cards(self):
+        self.context.ranks.started.append(("study", self.path.concept.id))
 
-    def test(self, path, count):
-        self.seen.append(("test", path.concept.id, count))
-
-    def lab(self, path):
-        self.seen.append(path.lab.id)
+    def ask_questions(self, count):
+        self.context.ranks.started.append(("test", self.path.concept.id, count))
 
 
 def following(progress, concept=PREDICTED):
-    rooms = Rooms(progress)
-    return PathScreen(desk(progress), rooms, concept), rooms
+    session = context(progress, concepts=(concept, DDP), labs=LABS)
+    session.ranks = NotedRuns()
+    return NotingPath(session, concept)
 
 
 def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(progress):
-    seat, rooms = following(progress)
-    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nenter go on · s skip · esc stages · ? help")
+    seat = following(progress)
+    assert screen(seat).startswith("1 of 6: lesson\n\nThe ring\ncollectives · ring\n")
+    assert screen(seat).endswith("\nenter go on · s skip · esc stages · ? help")
     press(seat, "enter")
-    assert rooms.seen == [("ring", "allreduce", True)]
+    assert seat.seen == [("ring", "allreduce", True)]
     progress.answer(answer_row("ring/bytes", 0.0), START)  # as the prediction is saved
-    seat, rooms = following(progress)
+    seat = following(progress)
     assert screen(seat) == (
         "The ring\n"
         "│ An idea.\n\n"
@@ -161,7 +159,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
         "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
     )
     press(seat, "enter", "s", "enter", "s", "enter", "s")
-    assert rooms.seen == [("study", "ring"), ("test", "ring", 2), "fast-ring"]
+    assert seat.seen == [("study", "ring"), ("test", "ring", 2), ("fast-ring", "6 of 6: lab")]
     shown = screen(seat)
     assert "6 lab         skipped  A fast ring" in shown
     assert "You have finished this path." in shown
@@ -169,34 +167,34 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     press(seat, "1")
     assert screen(seat).startswith("1 of 6: lesson")
     press(seat, "enter")  # read once more: nothing is opened after it
-    assert rooms.seen == [("study", "ring"), ("test", "ring", 2), "fast-ring"]
+    assert seat.seen == [("study", "ring"), ("test", "ring", 2), ("fast-ring", "6 of 6: lab")]
     press(seat, "n")
-    assert screen(seat).startswith("1 of 3: lesson\n\nthe lesson of ddp")
+    assert screen(seat).startswith("1 of 3: lesson\n\nDDP\n")
 
 
 @pytest.mark.parametrize(
     ("visit", "stage", "said"),
     [
-        (DemoVisit("", was_predicted=False, ended_well=True), "4 of 6: cards", ""),
-        (DemoVisit("", was_predicted=False, ended_well=False), "3 of 6: demo", "did not run to its end"),
-        (DemoVisit("gone", was_predicted=True, ended_well=False), "2 of 6: prediction", "did not run to its end"),
+        (DemoOutcome("", was_predicted=False, ended_well=True), "4 of 6: cards", ""),
+        (DemoOutcome("", was_predicted=False, ended_well=False), "3 of 6: demo", "did not run to its end"),
+        (DemoOutcome("gone", was_predicted=True, ended_well=False), "2 of 6: prediction", "did not run to its end"),
         (None, "2 of 6: prediction", ""),
         (UserError("no torch"), "2 of 6: prediction", "no torch"),
     ],
 )
 def test_a_stage_is_done_only_if_it_went_to_its_end(progress, visit, stage, said):
     progress.stage("ring/lesson", "done", START)
-    seat, rooms = following(progress)
-    rooms.visit = visit
+    seat = following(progress)
+    seat.context.ranks.outcome = visit
     shown = screen(press(seat, "enter"))
     assert f"Next is {stage}" in shown
     assert said in shown
 
 
 def test_the_rest_of_a_lesson_can_be_skipped_and_a_lesson_that_was_read_stays_read(progress):
-    seat, rooms = following(progress)
+    seat = following(progress)
     press(seat, "s")
-    assert (states(progress)["lesson"], rooms.seen) == ("skipped", [("ring", "allreduce", True)])
+    assert (states(progress)["lesson"], seat.seen) == ("skipped", [("ring", "allreduce", True)])
     press(seat, "1", "enter")
     assert states(progress)["lesson"] == "done"
     press(seat, "1", "s")
@@ -206,7 +204,7 @@ def test_the_rest_of_a_lesson_can_be_skipped_and_a_lesson_that_was_read_stays_re
 def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
     progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
     progress.stage("ring/lesson", "done", START)
-    seat, _ = following(progress)
+    seat = following(progress)
     assert "6 lab         ✓ done  1 of 2 built; then A slow ring, about 40 minutes" in screen(seat)
 
 
@@ -275,5 +273,5 @@ def test_cards_in_a_path_do_not_send_the_learner_to_that_path(progress):
         progress.answer(answer_row(f"ring/q{number}", 0.0), START)
     seat = studying(progress, CARDS)
     assert "Worth reading" in screen(press(seat, "q"))
-    seat.desk.place = "4 of 6: cards"
+    seat.context.place = "4 of 6: cards"
     assert "Worth reading" not in screen(seat)

@@ -9,19 +9,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sample import BYTES, CARDS, RING_CARDS, wrong_answer
-from sample_sittings import Actions
+from sample_sittings import context
 
-from ddpquiz.curriculum.catalog import Source
 from ddpquiz.learning import study
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 TOOK = timedelta(seconds=3)
-LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may call any of them
+LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may make any of them due
 WEIGHTS = [Weights(), Weights(retention=0.8)]
 
 
@@ -64,9 +62,11 @@ class Learner(RuleBasedStateMachine):
         """Quit, wherever the sitting stands, and begin another one."""
         day = study_day(self.clock())
         memories, hidden, earlier = self.progress.memories(), self.progress.hidden(day), self.progress.grades(day)
-        dealt = study.deal(CARDS, memories, day, study.DealRules(limit=4, new=2, hidden=hidden, earlier=earlier))
-        begun = study.begin(dealt, memories, Schedule(self.weights), self.at)
-        self.seat = StudyScreen(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
+        chosen = study.choose_cards(
+            CARDS, memories, day, study.QueueRules(limit=4, new=2, hidden=hidden, earlier=earlier)
+        )
+        begun = study.begin(chosen, memories, Schedule(self.weights), self.at)
+        self.seat = StudyScreen(context(self.progress, self.clock, concepts=()), begun)
         self.since = len(self.model)
 
     @precondition(lambda self: self.seat.sitting.card)
@@ -111,11 +111,15 @@ class Learner(RuleBasedStateMachine):
     @rule(right=st.booleans())
     def answer(self, right):
         day = study_day(self.clock())
-        has_called = any(row.calls and row.day == str(day) for row in self.progress.entries("answer"))
+        has_made_due = any(row.made_due_card and row.day == str(day) for row in self.progress.entries("answer"))
         kept = save_answer(self.progress, replace(wrong_answer(BYTES, self.at), verdict=Verdict(right=right)), LINKED)
         offered = {card.key for card in LINKED} - self.hidden(day)
-        assert (kept.called in offered) if offered and not right and not has_called else kept.called is None
-        self.note("answer", BYTES.key, kept.called)
+        assert (
+            (kept.made_due_card in offered)
+            if offered and not right and not has_made_due
+            else kept.made_due_card is None
+        )
+        self.note("answer", BYTES.key, kept.made_due_card)
 
     @rule(weights=st.sampled_from(WEIGHTS))
     def aim(self, weights):
@@ -175,9 +179,9 @@ class Learner(RuleBasedStateMachine):
     def a_sitting_knows_what_the_file_knows_of_its_cards(self):
         if not hasattr(self, "seat") or self.seat is None or not self.in_order():
             return
-        called = {row[3] for row in self.model[self.since :] if row[1] == "answer"}
-        for card in self.seat.sitting.deal.cards:
-            if card.key not in called:
+        made_due = {row[3] for row in self.model[self.since :] if row[1] == "answer"}
+        for card in self.seat.sitting.chosen.cards:
+            if card.key not in made_due:
                 assert self.seat.sitting.memory(card) == self.progress.memories().get(card.key)
 
     def in_order(self):

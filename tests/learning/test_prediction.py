@@ -6,15 +6,16 @@ import re
 
 import pytest
 from run_program import ddpquiz
-from sample import BYTES, HOOKS, PHASES, PRINTS
+from sample import BYTES, HOOKS, PHASES, PRINTS, Clock
 
-from ddpquiz.cli.prediction import Before, _question, ask
+from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import expected, pose
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen
+from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen, find_question
+from ddpquiz.terminal.sittings.ranks import DemoVisit, Ranks
 
 
 def demo(home, *words):
@@ -22,7 +23,7 @@ def demo(home, *words):
 
 
 def predicted(name="sampler"):
-    _, question = _question(load(), name, (), None)
+    _, question = find_question(load(), DemoLink(name, ""))
     return question
 
 
@@ -99,11 +100,14 @@ def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
     assert terminal.end() == 0
 
 
-def test_the_question_on_screen_is_not_asked_as_a_prediction(monkeypatch):
-    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *_: None)
-    console = style.console(io.StringIO())
-    assert ask("sampler", (), None, console).posed.question.key == predicted().key
-    assert ask("sampler", (), None, console, Before(answered=predicted().key)) is None
+def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    ranks, link = Ranks(load(), progress, Clock()), DemoLink("sampler", "")
+    ranks._ask(link, DemoVisit(answered=predicted().key))
+    assert asked == []
+    ranks._ask(link, DemoVisit())
+    assert asked[0][2].key == predicted().key
 
 
 def test_a_demo_runs_without_a_prediction_too(tmp_path):
@@ -188,7 +192,7 @@ def test_a_prediction_is_about_the_very_run_that_follows():
     catalog = load()
     for concept in catalog.concepts:
         for link in concept.demos:
-            if link.predict and (found := _question(catalog, link.run, link.args, link.ranks)):
+            if link.predict and (found := find_question(catalog, link)):
                 assert found[0].args == link.args
                 assert found[0].ranks == link.ranks
                 assert expected(pose(found[1], random.Random(1)))

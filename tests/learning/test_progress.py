@@ -50,12 +50,12 @@ def test_an_answer_makes_a_card_due_and_undoing_it_reverts_that(progress):
     progress.review("ring/one", Grade.EASY, AT, TOOK)
     before = progress.memories()
     tomorrow = AT + timedelta(days=1)
-    receipt = progress.answer(answer_row("ring/bytes", 0.0, calls="ring/one"), tomorrow)
+    receipt = progress.answer(answer_row("ring/bytes", 0.0, made_due_card="ring/one"), tomorrow)
     assert progress.memories()["ring/one"].due == study_day(tomorrow)
     assert progress.memories()["ring/one"].stability == before["ring/one"].stability
     progress.undo(receipt, tomorrow)
     assert progress.memories() == before
-    progress.answer(answer_row("ring/bytes", 0.0, calls="ring/new"), tomorrow)
+    progress.answer(answer_row("ring/bytes", 0.0, made_due_card="ring/new"), tomorrow)
     assert progress.memories()["ring/new"] == Memory(study_day(tomorrow))
 
 
@@ -177,8 +177,8 @@ def test_a_rebuild_gives_the_same_bytes_in_another_time_zone_and_after_merges_in
             for number in range(30):
                 at = AT + timedelta(days=number * (place + 1), hours=5 * number, seconds=place)
                 one.review(f"c/{number % 4}", Grade(1 + number % 4), at.astimezone(timezone(timedelta(hours=9))), TOOK)
-            one.undo(one.answer(answer_row("c/q", 0.0, calls="c/5"), AT), AT)
-            one.answer(answer_row("c/q", 0.0, calls="c/6"), AT)
+            one.undo(one.answer(answer_row("c/q", 0.0, made_due_card="c/5"), AT), AT)
+            one.answer(answer_row("c/q", 0.0, made_due_card="c/6"), AT)
 
     def gathered(order, name):
         with Progress(tmp_path / name) as all_of, contextlib.ExitStack() as stack:
@@ -208,20 +208,20 @@ def test_the_cards_of_one_concept_are_read_alone(progress):
 def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     cards = [replace(card, proof=BYTES.id) if card.id == "four" else card for card in RING_CARDS]
     progress.suspend("ring/two", AT)
-    assert save_answer(progress, wrong_answer(BYTES, AT), cards).called == "ring/four"
+    assert save_answer(progress, wrong_answer(BYTES, AT), cards).made_due_card == "ring/four"
     progress.restore("ring/two", AT)
     tomorrow = wrong_answer(BYTES, AT + timedelta(days=1))
-    assert save_answer(progress, tomorrow, cards, retry=True).called is None
-    assert save_answer(progress, tomorrow, cards).called == "ring/two"
+    assert save_answer(progress, tomorrow, cards, retry=True).made_due_card is None
+    assert save_answer(progress, tomorrow, cards).made_due_card == "ring/two"
 
 
 def test_missing_a_question_again_on_the_same_day_calls_no_second_card(progress):
     wrong = wrong_answer(BYTES, AT)
     first = save_answer(progress, wrong, RING_CARDS)
-    assert first.called
-    assert save_answer(progress, wrong, RING_CARDS).called is None
+    assert first.made_due_card
+    assert save_answer(progress, wrong, RING_CARDS).made_due_card is None
     progress.undo(first.receipt, AT)
-    assert save_answer(progress, wrong, RING_CARDS).called
+    assert save_answer(progress, wrong, RING_CARDS).made_due_card
 
 
 def test_of_several_answers_on_a_day_the_first_counts_and_of_days_the_last(progress):

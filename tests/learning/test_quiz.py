@@ -8,9 +8,9 @@ import pytest
 from sample import BYTES, CARDS, PHASES, PRINTS, START
 from sample_sittings import play, right
 
-from ddpquiz.learning.answers import card_to_call
-from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
-from ddpquiz.learning.quiz_scores import scores, wanting
+from ddpquiz.learning.answers import card_to_make_due
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin, step
+from ddpquiz.learning.quiz_scores import scores, weakest_concept
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)
@@ -46,8 +46,8 @@ def test_hints_come_in_stages_and_halve_the_credit():
 
 
 def test_a_shown_solution_earns_nothing():
-    state = play(quiz(), QuizAction.SOLVE)
-    assert (state.answer.solved, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
+    state = play(quiz(), QuizAction.GIVE_UP)
+    assert (state.answer.gave_up, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
 
 
 def test_undo_never_costs_what_was_earned():
@@ -57,8 +57,8 @@ def test_undo_never_costs_what_was_earned():
     state = play(state, QuizAction.NEXT)
     looked = play(state, QuizAction.UNDO)
     assert (looked.judged, looked.number, looked.shown, looked.posed) == (True, 1, state.answers[0], state.asked[0])
-    assert (looked.answers, news(state, looked)) == (state.answers, (None, None))
-    assert play(looked, Given("1"), QuizAction.SKIP, QuizAction.SOLVE, QuizAction.HINT, QuizAction.UNDO) == looked
+    assert (looked.answers, step(state, QuizAction.UNDO, START)[1]) == (state.answers, (None, None))
+    assert play(looked, Given("1"), QuizAction.SKIP, QuizAction.GIVE_UP, QuizAction.HINT, QuizAction.UNDO) == looked
     back = play(looked, QuizAction.NEXT)
     assert (back.place, back.judged, back.looked, back.hints) == (1, False, 0, 0)
     assert play(back, right(back)).answer.credit == 1.0
@@ -106,16 +106,24 @@ def test_stopping_can_be_undone():
 
 
 def test_the_log_gets_what_was_added_and_what_was_undone():
-    start = quiz(BYTES, PRINTS)
-    answered = play(start, Given("1"))
-    assert news(start, answered) == (answered.answers[0], None)
-    assert news(answered, start) == (None, answered.answers[0])
-    assert news(answered, play(answered, QuizAction.NEXT, QuizAction.SKIP)) == (None, None)
+    answered, change = step(quiz(BYTES, PRINTS), Given("1"), START)
+    assert change == (answered.answers[0], None)
+    for event in (QuizAction.NEXT, QuizAction.UNDO):
+        answered, change = step(answered, event, START)
+        assert change == (None, None)
+
+
+def test_an_answer_that_was_saved_when_the_quiz_was_stopped_can_be_taken_back():
+    pending = play(begin((BYTES,), random.Random(0), START, rules=Rules(confidence=True)), Given("1"))
+    stopped, change = step(pending, QuizAction.STOP, START)
+    assert change == (pending.pending, None)
+    back, change = step(stopped, QuizAction.UNDO, START)
+    assert (change, back.answers, back.pending) == ((None, pending.pending), (), pending.pending)
 
 
 def test_time_away_does_not_count_as_time_spent_on_the_question():
-    state = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
-    state = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
+    state, _ = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
+    state, _ = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
     assert state.answers[0].took == timedelta(seconds=3)
 
 
@@ -130,15 +138,15 @@ def test_the_score_is_shown_by_concept_and_level():
     ]
     assert list(scores(state, "level")) == ["medium", "easy"]
     assert scores(state, "")[""].asked == 3
-    assert wanting(state) == "ddp"
-    assert wanting(quiz()) is None
+    assert weakest_concept(state) == "ddp"
+    assert weakest_concept(quiz()) is None
 
 
 REVIEWED = Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY, 1)
 
 
 @pytest.mark.parametrize(
-    ("memories", "called"),
+    ("memories", "made_due"),
     [
         ({}, "ring/two"),
         ({"ring/two": Memory(TODAY)}, "ring/four"),  # that one is due already
@@ -147,17 +155,17 @@ REVIEWED = Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY, 1)
         ({f"ring/{name}": Memory(TODAY) for name in ("one", "two", "three", "four")}, "ring/two"),
     ],
 )
-def test_a_wrong_answer_calls_a_card_that_the_question_names_or_proves(memories, called):
+def test_a_wrong_answer_makes_a_card_due_that_the_question_names_or_proves(memories, made_due):
     cards = [replace(card, proof="bytes") if card.key == "ring/four" else card for card in CARDS]
     assert BYTES.card == "two"
-    assert card_to_call(BYTES, cards, memories, TODAY) == called
+    assert card_to_make_due(BYTES, cards, memories, TODAY) == made_due
 
 
 def test_a_question_without_a_card_calls_none():
     alone = replace(BYTES, card="")
-    assert card_to_call(alone, CARDS, {}, TODAY) is None
+    assert card_to_make_due(alone, CARDS, {}, TODAY) is None
     elsewhere = [replace(card, proof="bytes") if card.concept == "ddp" else card for card in CARDS]
-    assert card_to_call(alone, elsewhere, {}, TODAY) is None
+    assert card_to_make_due(alone, elsewhere, {}, TODAY) is None
 
 
 def test_a_hint_stays_seen_when_the_learner_goes_back_and_skips_again():

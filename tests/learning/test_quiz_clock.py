@@ -10,7 +10,7 @@ from sample import BYTES, HOOKS, PHASES, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen
 
 from ddpquiz.curriculum.posed_question import expected
-from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, news
+from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, step
 from ddpquiz.learning.quiz_scores import scores
 from ddpquiz.terminal.sittings import question_view
 
@@ -36,7 +36,7 @@ def test_a_question_without_an_answer_in_time_counts_as_unanswered_and_its_solut
     start = quiz(TIMED)
     state = play(start, Late())
     assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
-    assert news(start, state) == (None, None)
+    assert step(start, Late(), START)[1] == (None, None)
     assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
     assert play(state, QuizAction.NEXT).place == 1
 
@@ -82,10 +82,10 @@ def test_the_clock_is_painted_when_it_shows_something_else(seconds, shown, chang
 
 def test_the_clock_is_on_screen_and_the_end_of_the_time_is_announced(progress):
     seat = quizzing(progress, BYTES, PHASES, rules=TIMED)
-    seat.desk.clock.tick = timedelta(0)
+    seat.context.clock.tick = timedelta(0)
     assert "30 s left\n1-4 answer · h hint (2) · x solution · s skip · f flag · ? help · q quit" in screen(seat)
     assert not seat.tick()
-    seat.desk.clock.at += timedelta(seconds=31)
+    seat.context.clock.at += timedelta(seconds=31)
     assert seat.tick()
     assert "Time is up, without an answer. Take your time to read the solution.\n" in screen(seat)
     assert "✓ 2  1,800 bytes" in screen(seat)
@@ -94,14 +94,14 @@ def test_the_clock_is_on_screen_and_the_end_of_the_time_is_announced(progress):
 
 
 def run_out(seat):
-    seat.desk.clock.at += timedelta(seconds=31)
+    seat.context.clock.at += timedelta(seconds=31)
     assert seat.tick()
     return seat
 
 
 def test_what_was_typed_counts_when_the_time_is_over(progress):
     seat = quizzing(progress, STEPS, HOOKS, rules=TIMED)
-    seat.desk.clock.tick = timedelta(0)
+    seat.context.clock.tick = timedelta(0)
     press(seat, *"1800")
     assert "Time is up: what you had entered is your answer. ✓ Right.\n" in screen(run_out(seat))
     press(seat, "enter")
@@ -112,7 +112,7 @@ def test_what_was_typed_counts_when_the_time_is_over(progress):
 
 def test_with_confidence_the_end_of_the_time_asks_how_sure_and_the_clock_stays_off(progress):
     seat = quizzing(progress, STEPS, rules=replace(TIMED, confidence=True))
-    seat.desk.clock.tick = timedelta(0)
+    seat.context.clock.tick = timedelta(0)
     shown = screen(run_out(press(seat, *"1800")))
     assert "Time is up: what you had entered is your answer.\n" in shown
     assert "1 wrong 0% · 2 unsure 50%" in shown
@@ -122,9 +122,9 @@ def test_with_confidence_the_end_of_the_time_asks_how_sure_and_the_clock_stays_o
 
 def test_while_the_clock_runs_no_demo_stops_it(progress):
     seat = press(quizzing(progress, BYTES, rules=TIMED), "d")
-    assert seat.desk.actions.started == []
+    assert seat.context.ranks.started == []
     press(seat, "2", "d")
-    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
 
 
 def test_the_time_of_a_question_ends_in_a_terminal(home):

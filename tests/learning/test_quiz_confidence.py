@@ -9,7 +9,7 @@ from sample import BYTES, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.curriculum.posed_question import expected
-from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetSureness, begin
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetConfidence, begin
 
 CONFIDENT = Rules(confidence=True)
 
@@ -23,7 +23,7 @@ def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     state = play(start, right(start))
     assert (state.judged, state.answers) == (False, ())
     assert play(state, QuizAction.SKIP, QuizAction.HINT, Given("1")) == state
-    judged = play(state, SetSureness(0.75))
+    judged = play(state, SetConfidence(0.75))
     assert (judged.judged, judged.answer.confidence, judged.answer.right) == (True, 0.75, True)
     assert play(judged, QuizAction.UNDO).pending is None
     assert play(state, QuizAction.UNDO) == replace(start, since=play(state, QuizAction.UNDO).since)
@@ -92,5 +92,5 @@ def test_in_a_pipe_the_line_after_an_unreadable_answer_is_not_the_next_answer(pr
     seat = quizzing(progress, BYTES, PHASES, STEPS, rules=CONFIDENT, final=True)
     spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips without a message
     assert [(row.item, row.confidence) for row in progress.entries("answer")] == [("ring/steps", 0.95)]
-    assert seat.unread.keys() == {"ring/bytes"}
+    assert seat.by_lines.unread.keys() == {"ring/bytes"}
     assert capsys.readouterr().err.count("cannot be read") == 1

@@ -12,7 +12,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.curriculum.posed_question import expected
-from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetSureness, begin, news
+from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetConfidence, begin, step
 
 EXAM = Rules(exam=True)
 TIMED = Rules(exam=True, timed=timedelta(seconds=30))
@@ -27,7 +27,7 @@ def wrong(state):
 
 
 def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
-    state = play(exam(), QuizAction.HINT, QuizAction.SOLVE)
+    state = play(exam(), QuizAction.HINT, QuizAction.GIVE_UP)
     assert (state.hints, state.place, state.answers) == (0, 0, ())
     state = play(state, wrong(state))
     assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
@@ -57,15 +57,15 @@ def test_the_same_answer_again_goes_on_and_changes_nothing():
     state = play(exam(), Given("1"))
     again = play(state, QuizAction.UNDO, Given("1"))
     assert (again.place, again.answers) == (1, state.answers)
-    assert news(state, again) == (None, None)
+    assert step(play(state, QuizAction.UNDO), Given("1"), START)[1] == (None, None)
 
 
 def test_the_log_learns_what_replaced_what():
     state = play(exam(BYTES, PRINTS), Given("1"))
     back = play(state, QuizAction.UNDO)
-    assert news(state, back) == (None, None)
-    changed = play(back, Given("2"))
-    assert news(back, changed) == (changed.answers[0], state.answers[0])
+    assert step(state, QuizAction.UNDO, START)[1] == (None, None)
+    changed, change = step(back, Given("2"), START)
+    assert change == (changed.answers[0], state.answers[0])
 
 
 def test_a_timed_exam_has_the_time_of_all_its_questions_and_can_be_gone_through_while_there_is_time():
@@ -91,7 +91,7 @@ def test_leaving_the_question_how_sure_counts_as_answered():
     asked = play(state, right(state))
     assert asked.pending
     assert play(asked, QuizAction.UNDO).answers == ()
-    assert play(asked, SetSureness(0.75)).answers[0].confidence == 0.75
+    assert play(asked, SetConfidence(0.75)).answers[0].confidence == 0.75
     assert play(asked, QuizAction.OVERVIEW).answers[0].confidence is None
 
 
@@ -163,10 +163,10 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
 
 def test_the_time_of_an_exam_runs_on_the_overview_too_and_what_was_typed_counts_at_its_end(progress):
     seat = quizzing(progress, STEPS, PHASES, rules=TIMED)
-    seat.desk.clock.tick = timedelta(0)
+    seat.context.clock.tick = timedelta(0)
     assert "1:00 left" in screen(press(seat, "escape", "q"))
     press(seat, "u", "u", *"1800")
-    seat.desk.clock.at += timedelta(seconds=61)
+    seat.context.clock.at += timedelta(seconds=61)
     assert seat.tick()
     shown = screen(seat)
     assert shown.startswith("Done: 1 of 2 right, 1 not answered.\nTime was up on 1 question.\n")
@@ -174,7 +174,7 @@ def test_the_time_of_an_exam_runs_on_the_overview_too_and_what_was_typed_counts_
     assert "ring/phases\nNot answered: time was up.\n" in shown
     seat = quizzing(progress, STEPS, rules=TIMED)
     press(seat, "escape", "q")
-    seat.desk.clock.at += timedelta(seconds=61)
+    seat.context.clock.at += timedelta(seconds=61)
     assert seat.tick()
     assert seat.over
 
@@ -184,7 +184,7 @@ def test_an_exam_in_a_pipe_shows_nothing_before_the_end(progress):
     text = spoken(seat, "h", "1", ":x", ":p", "[4.0, 6.0]")
     assert text.count("An exam has no hints, solutions or demos; s goes to the next question.\n") == 2
     assert "The proof comes with the verdict.\n" in text
-    assert seat.desk.actions.started == []
+    assert seat.context.ranks.started == []
     assert "Wrong" not in text
     assert seat.over
     assert [answer.right for answer in seat.quiz.answers] == [False, True]

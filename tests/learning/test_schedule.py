@@ -7,7 +7,7 @@ import fsrs.scheduler
 import pytest
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.schedule import FSRS_6, Grade, Memory, Schedule, Weights, called, study_day
+from ddpquiz.learning.schedule import FSRS_6, Grade, Memory, Schedule, Weights, make_due, study_day
 
 DAY = date(2026, 3, 2)
 SCHEDULE = Schedule(Weights())
@@ -81,13 +81,13 @@ def test_the_chance_of_recall_falls_to_the_retention_on_the_due_day():
     assert SCHEDULE.recall(Memory(DAY), DAY) == 0
 
 
-def test_a_called_card_is_due_today_and_keeps_what_is_known_of_it():
+def test_a_card_that_is_made_due_is_due_today_and_keeps_what_is_known_of_it():
     memory = SCHEDULE.review("c/a", None, Grade.EASY, DAY)
-    assert called(memory, DAY + timedelta(days=1)) == Memory(
+    assert make_due(memory, DAY + timedelta(days=1)) == Memory(
         DAY + timedelta(days=1), memory.stability, memory.difficulty, memory.first, memory.last, 1, 0
     )
-    assert called(memory, memory.due + timedelta(days=9)) == memory
-    assert called(None, DAY) == Memory(DAY)
+    assert make_due(memory, memory.due + timedelta(days=9)) == memory
+    assert make_due(None, DAY) == Memory(DAY)
     assert SCHEDULE.review("c/a", Memory(DAY), Grade.GOOD, DAY) == SCHEDULE.review("c/a", None, Grade.GOOD, DAY)
 
 

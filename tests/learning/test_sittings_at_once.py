@@ -107,5 +107,8 @@ def test_a_card_that_an_answer_makes_due_meanwhile_is_counted(progress):
     seat = press(studying(progress, CARDS, limit=1), "space", "4")
     assert "Due now: 0. " in screen(seat)
     linked = replace(PHASES, card="one")
-    assert save_answer(progress, wrong_answer(linked, seat.desk.clock()), RING_CARDS[:1]).called == RING_CARDS[0].key
+    assert (
+        save_answer(progress, wrong_answer(linked, seat.context.clock()), RING_CARDS[:1]).made_due_card
+        == RING_CARDS[0].key
+    )
     assert "Due now: 1. " in screen(seat)

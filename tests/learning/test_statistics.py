@@ -206,7 +206,7 @@ def test_how_sure_is_set_against_how_often_right(progress):
         answer(progress, BYTES, ["1,800 bytes" if seed < 2 else "2,400 bytes"], seed=seed, confidence=0.95)
     answer(progress, BYTES, ["1,800 bytes"])
     (sure,) = statistics(progress, CONCEPTS, DAY).sure
-    assert (sure.confidence, sure.right) == (0.95, Share(2, 8))
+    assert (sure.said, sure.share) == (0.95, Share(2, 8))
     assert "95% sure  right 25% (7% to 59%) of 8 · too sure\n" in page(progress)
 
 

@@ -15,12 +15,12 @@ from run_program import ddpquiz, environment, piped
 from ddpquiz.benchmark.file import BENCH_FILE, load_bench, save_bench
 from ddpquiz.benchmark.page import bench_page, lines_on_machine
 from ddpquiz.cli.bench import read_options, read_sizes
-from ddpquiz.cli.learn import COSTS, page
 from ddpquiz.curriculum.loading import load
 from ddpquiz.events.costs import Cost
 from ddpquiz.events.event import Operation
 from ddpquiz.plan.measured import MachineBench, SizeTime, achieved_speeds, bus_bandwidth, decode, fit, measured_as
 from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings.path import COSTS, lesson_page
 
 
 def test_the_fit_finds_alpha_and_beta_of_one_line():
@@ -215,7 +215,7 @@ def test_the_lesson_on_costs_shows_what_was_measured(home, monkeypatch):
     out = style.console(width=80)
     with out.capture() as shown:
         for concept in (COSTS, "all-reduce-ring"):
-            layout.show(out, page(known, known.concept(concept)))
+            layout.show(out, lesson_page(known, known.concept(concept)))
     assert shown.get().count("On your machine") == 1
     assert "all_reduce` of 4 ranks (gloo): 300 µs + size / 1 GB/s" in shown.get()
 

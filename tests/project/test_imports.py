@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "terminal.runs": {KIT, "events", "jobs", "diagnosis", "ranks", "errors", "paths", "plural"},
     "terminal.pages": {KIT, "events", "plan", "learning", "curriculum", "errors", "paths", "plural"},
     "terminal.sittings": {
-        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths", "plural")
+        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "benchmark", "events", "curriculum"),
+        *("errors", "paths", "plural"),
     },
     "terminal": set(),
     "web": {KIT, "terminal.pages", "events", "diagnosis", "learning", "curriculum", "errors", "atomic_file", "plural"},

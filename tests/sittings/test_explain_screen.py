@@ -153,7 +153,7 @@ def test_commands_come_after_escape_and_other_letters_are_text(progress):
     assert "Hint  Count the bytes on the busiest link.\n" in screen(seat)
     assert "h hint" not in screen(seat)
     press(seat, "x", "escape", "d")
-    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
     assert "> x_" in screen(seat)
     assert "Explain 2/2" in screen(press(seat, "escape", "s"))
     assert "Explain 1/2" in screen(press(seat, "escape", "u"))
@@ -174,7 +174,7 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     assert saved_explanations(progress) == [("ring/why-ring", 1.0, "A bottleneck\nothers idle", [False, False, True])]
     assert seat.over
     console = style.console(io.StringIO(), width=80)
-    explaining(progress).read(console, ["a"], asked=True)
+    explaining(progress).by_lines.read(console, ["a"], asked=True)
     assert "empty line check · :h hint · :e editor" in console.file.getvalue()
 
 

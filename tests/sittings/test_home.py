@@ -7,48 +7,44 @@ from dataclasses import replace
 import pytest
 from run_program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
-from sample_sittings import desk, press, quizzing, screen, studying
+from sample_sittings import context, press, quizzing, screen, studying
 
-from ddpquiz.learning import mastery, standing
-from ddpquiz.learning.guided_path import load_history, next_path
-from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.learning import mastery
+from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings import home as home_screen
 from ddpquiz.terminal.sittings.home import Home, page
-
-DAY = study_day(START)
-CONCEPTS = (RING, DDP)
+from ddpquiz.terminal.sittings.ranks import DemoVisit
 
 
-class Rooms:
-    """Notes where the keys led."""
+class NotingHome(Home):
+    """Notes where the keys lead; on the way there, it does something."""
 
-    def __init__(self):
+    def __init__(self, context):
         self.seen = []
+        self.meanwhile = lambda: None
+        super().__init__(context)
 
-    def study(self, *, ahead, new):
-        self.seen.append(("study", ahead, new))
+    def look(self):
+        return look(self.context.progress)
+
+    def ask_cards(self, choice):
+        self.seen.append(("study", choice.cram, choice.new))
+        self.meanwhile()
 
     def learn(self, concept):
         self.seen.append(("learn", concept.id))
 
-    def test(self, concept):
+    def ask_questions(self, concept):
         self.seen.append(("test", concept and concept.id))
-
-    def lesson(self, concept):
-        return f"the lesson of {concept.id}"
-
-    def stats(self):
-        return "the statistics"
 
 
 def look(progress):
-    path = next_path(CONCEPTS, (), load_history(progress, DAY))
-    return replace(standing.standing(progress, CONCEPTS, DAY), streak=3, path=path)
+    return replace(home_screen.look(context(progress)), streak=3)
 
 
 def at_home(progress):
-    rooms = Rooms()
-    return Home(desk(progress), lambda: look(progress), rooms), rooms
+    return NotingHome(context(progress))
 
 
 def answer(progress, question, credit, count=1):
@@ -57,7 +53,7 @@ def answer(progress, question, credit, count=1):
 
 
 def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert screen(seat) == (
         "ddpquiz\n\n"
         "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
@@ -68,14 +64,14 @@ def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
         "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
     )
     press(seat, "enter", "s")
-    assert rooms.seen == [("learn", "ring"), ("study", False, 10)]
+    assert seat.seen == [("learn", "ring"), ("study", False, 10)]
 
 
 def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     for name in ("one", "two"):
         progress.review(f"ring/{name}", Grade.AGAIN, START, START - START)
     answer(progress, "ring/q", 0.0, 8)
-    assert screen(at_home(progress)[0]) == (
+    assert screen(at_home(progress)) == (
         "ddpquiz\n\n"
         "Due        2 cards coming again.\n"
         "New        4 for today, 4 cards not seen yet\n"
@@ -95,42 +91,43 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
 
 def test_each_key_leads_where_it_says_and_back(progress):
     answer(progress, "ddp/q", 0.5)
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     press(seat, "s", "t")
-    assert rooms.seen == [("study", False, 10), ("test", "ring")]
+    assert seat.seen == [("study", False, 10), ("test", "ring")]
     for _ in range(2):
-        assert screen(press(seat, "l", "space", "down", "x")) == "the lesson of ring\nspace next page · esc back"
+        assert screen(press(seat, "l", "space", "down", "x")).startswith("The ring\ncollectives · ring\n")
+        assert screen(seat).endswith("\nspace next page · esc back")
         assert seat.reading
         assert "Next" in screen(press(seat, "escape", "escape"))
-    assert screen(press(seat, "i")) == "the statistics\nspace next page · esc back"
+    assert screen(press(seat, "i")).endswith("\nspace next page · esc back")
     for key in ("q", "backspace", "i"):
         assert "Next" in screen(press(seat, key))
         press(seat, "i")
     assert not press(seat, "escape").left
     press(seat, "d")
-    assert seat.desk.actions.started == ["allreduce"]
-    assert not seat.desk.actions.asked["step"]
+    assert seat.context.ranks.started == ["allreduce"]
+    assert not seat.context.ranks.how.step
     press(seat, "q")
     assert seat.left
 
 
 def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
-    seat, _ = at_home(progress)
+    seat = at_home(progress)
     press(seat, "d")
-    assert seat.desk.actions.started == ["allreduce"]
-    assert seat.desk.actions.asked == {"answered": "", "step": True}
+    assert seat.context.ranks.started == ["allreduce"]
+    assert seat.context.ranks.how == DemoVisit(step=True)
 
 
 def test_on_screen_home_names_keys_and_no_shell_commands(progress):
-    assert "ddpquiz " not in screen(at_home(progress)[0])[10:].replace("ddpquiz teaches", "")
+    assert "ddpquiz " not in screen(at_home(progress))[10:].replace("ddpquiz teaches", "")
     answer(progress, "ring/q", 0.0, 8)
     for keys in ([], ["?"]):
-        assert "ddpquiz " not in screen(press(at_home(progress)[0], *keys))
+        assert "ddpquiz " not in screen(press(at_home(progress), *keys))
 
 
 def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
-    seat, rooms = at_home(progress)
-    rooms.study = lambda **_: progress.review("ring/one", Grade.AGAIN, START, START - START)
+    seat = at_home(progress)
+    seat.meanwhile = lambda: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
     assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "s"))
     assert seat.scene != before
@@ -139,41 +136,40 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
 def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress):
     for card in (*RING.cards, *DDP.cards):
         progress.review(card.key, Grade.EASY, START, START - START)
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert "s study ahead" in screen(seat)
     assert "New        none left\n" in screen(seat)
     press(seat, "s", "n")
-    assert rooms.seen == [("study", True, 10)]
+    assert seat.seen == [("study", True, 10)]
 
 
 def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     for number in range(9):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert "New        10 done today, 5 cards not seen yet\n" in screen(seat)
     assert "  n      study more: 5 more new cards today\n" in screen(seat)
     assert "s study ahead · n 5 more new cards · t test" in screen(seat)
     press(seat, "n")
-    assert rooms.seen == [("study", False, 15)]
+    assert seat.seen == [("study", False, 15)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):
         progress.review(card.key, Grade.EASY, START, START - START)
-    assert "  n      study more: 1 more new card today\n" in screen(at_home(progress)[0])
+    assert "  n      study more: 1 more new card today\n" in screen(at_home(progress))
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
     progress.review("ddp/one", Grade.EASY, START, START - START)
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert '  t      test "DDP": not tested yet' in screen(seat)
-    rooms.study = lambda **_: None
     for tested in ("ddp/q", "ring/q"):
         press(seat, "t")
         answer(progress, tested, 1.0)
         press(seat, "s")  # home looks anew
     press(seat, "t")
-    assert rooms.seen == [("test", "ddp"), ("test", "ring"), ("test", None)]
+    assert [place for place in seat.seen if place[0] == "test"] == [("test", "ddp"), ("test", "ring"), ("test", None)]
     assert "ten questions about all concepts" in helped(seat)
 
 
@@ -193,10 +189,10 @@ def left_with(seat):
 
 
 def test_what_is_due_is_said_once_when_one_leaves(progress):
-    seat, _ = at_home(progress)
+    seat = at_home(progress)
     assert left_with(seat) == "You have not begun yet: `ddpquiz learn` opens the first lesson.\n"
     progress.review("ring/one", Grade.AGAIN, START, START - START)
-    seat, _ = at_home(progress)
+    seat = at_home(progress)
     assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
     assert left_with(press(seat, "s")) == ""  # the sitting has said it
     assert left_with(press(seat, "t")).startswith("1 card coming again.")
@@ -207,19 +203,19 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for name in ("one", "two"):
         progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
     progress.review("ring/three", Grade.HARD, START, START - START)
-    assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress)[0])
+    assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress))
     progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress)[0])
-    assert "  s      study: 1 card due and 2 cards coming again" in screen(at_home(progress)[0])
+    assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress))
+    assert "  s      study: 1 card due and 2 cards coming again" in screen(at_home(progress))
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
-    seat, rooms = at_home(progress)
+    seat = at_home(progress)
     assert "Due        1 card coming again.\n" in screen(seat)
     press(seat, "s")
-    assert rooms.seen == [("study", False, 10)]
+    assert seat.seen == [("study", False, 10)]
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due        Nothing is due now.\n" in screen(at_home(progress)[0])  # it is left out for today
+    assert "Due        Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):
@@ -241,7 +237,7 @@ def test_new_cards_of_a_concept_that_was_proven_strong_are_not_on_offer(progress
 @pytest.mark.parametrize("width", [40, 60])
 def test_it_fits_narrow_terminals(progress, width):
     answer(progress, "ring/q", 0.0, 8)
-    shown = screen(at_home(progress)[0], width)
+    shown = screen(at_home(progress), width)
     assert max(map(len, shown.splitlines())) <= width
     assert shown.endswith("? help · q quit")
 
@@ -309,12 +305,12 @@ def test_home_shows_where_you_stand(home):
 def test_q_is_named_after_where_it_leads(progress):
     seat = quizzing(progress)
     assert screen(seat).endswith("q quit")
-    seat.desk.back_to = "home"
+    seat.context.back_to = "home"
     assert screen(seat).endswith("q home")
     assert screen(press(seat, "x")).endswith("q end")  # the result comes first
     cards = studying(progress, RING.cards)
     assert screen(cards).endswith("q quit")
-    cards.desk.back_to = "stages"
+    cards.context.back_to = "stages"
     assert screen(cards).endswith("q stages")
     assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
 
@@ -350,7 +346,7 @@ def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
 
 def test_no_track_is_the_weakest_without_a_verdict(progress):
     answer(progress, "ring/q", 0.0)
-    shown = screen(at_home(progress)[0])
+    shown = screen(at_home(progress))
     assert (
         "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown
     )

@@ -42,7 +42,7 @@ ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, su
 
 def test_where_lines_are_read_the_keys_are_named_as_they_are_typed(progress):
     console = style.console(io.StringIO(), width=80)
-    quizzing(progress, PRINTS).read(console, [":h", ":q"], asked=True)
+    quizzing(progress, PRINTS).by_lines.read(console, [":h", ":q"], asked=True)
     assert (
         "enter answer · :h hint (1) · :x solution · :s skip · :f flag · :? help · :q quit\n" in console.file.getvalue()
     )
@@ -52,8 +52,8 @@ def test_where_lines_are_read_the_time_of_a_proof_does_not_count_as_time_spent_o
     seat = quizzing(progress, BYTES, PRINTS)
 
     def prove(_posed):
-        seat.desk.clock.at += timedelta(hours=1)
+        seat.context.clock.at += timedelta(hours=1)
 
-    seat.desk.actions.prove = prove
+    seat.context.ranks.prove = prove
     spoken(seat, "1", ":p", "[4.0, 6.0]")
     assert [row.took < 60_000 for row in progress.entries("answer")] == [True, True]

@@ -88,7 +88,7 @@ def test_a_solution_that_was_asked_for_earns_nothing(progress):
 
 def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress):
     seat = press(quizzing(progress, BYTES, PHASES, BYTES), "d")
-    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
     assert "Hint 1  How large is a chunk?\n\nHint 2  There are six steps.\n" in screen(seat)
     assert "h hint" not in screen(seat)
     assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
@@ -101,7 +101,7 @@ def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress
 
 def test_a_demo_that_did_not_run_costs_nothing(progress):
     seat = quizzing(progress, BYTES)
-    seat.desk.actions.error = UserError("It cannot run here.")
+    seat.context.ranks.error = UserError("It cannot run here.")
     assert "It cannot run here.\n" in screen(press(seat, "d"))
     assert "✓ Right.\n" in screen(press(seat, "2"))
 
@@ -218,10 +218,10 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
 
 def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
     seat = press(quizzing(progress), "p", "d")
-    assert seat.desk.actions.started == ["allreduce"]  # the proof would tell the answer
+    assert seat.context.ranks.started == ["allreduce"]  # the proof would tell the answer
     before = screen(press(seat, "2"))
     assert screen(press(seat, "p")) == before
-    assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
+    assert seat.context.ranks.started == ["allreduce", "ring/bytes"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -261,7 +261,7 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
                 assert (verdict.right, verdict.unclear) == (False, ""), (question.key, trap.answer)
                 assert verdict.whys, (question.key, trap.answer)
             assert "Question 1/1" in screen(seat, width)
-            judged = quiz.step(seat.quiz, Given(expected(posed)), seat.desk.clock()).answer
+            judged = quiz.step(seat.quiz, Given(expected(posed)), seat.context.clock())[0].answer
             console = style.console(io.StringIO(), width=width)
             console.print(*question_view.judged(judged))
             assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key

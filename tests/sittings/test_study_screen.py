@@ -163,10 +163,10 @@ def test_a_grade_that_cannot_be_saved_ends_the_sitting_with_a_sentence_and_does_
 
 def test_the_demo_and_the_proof_lead_back_to_the_card(progress):
     seat = press(studying(progress, (replace(RING_CARDS[0], proof="bytes"),)), "d", "p")
-    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.context.ranks.started == ["allreduce"]
     assert "The proof shows the answer; turn the card over first." in screen(seat)
     press(seat, "space", "p")
-    assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
+    assert seat.context.ranks.started == ["allreduce", "ring/bytes"]
     assert "p proof" in screen(seat)
     assert seat.sitting.shown
 
@@ -176,12 +176,12 @@ def test_only_a_card_that_names_a_proof_has_one(progress):
     seat = press(studying(progress, (alike,)), "space")
     assert "p proof" not in screen(seat)
     assert "This card has no proof." in screen(press(seat, "p"))
-    assert seat.desk.actions.started == []
+    assert seat.context.ranks.started == []
 
 
 def test_a_demo_that_fails_is_reported_and_the_sitting_goes_on(progress):
     seat = studying(progress, CARDS)
-    seat.desk.actions.error = UserError("There is no demo allreduce.")
+    seat.context.ranks.error = UserError("There is no demo allreduce.")
     assert "There is no demo allreduce." in screen(press(seat, "d"))
     assert "There is no demo" not in screen(press(seat, "space"))
 
@@ -196,7 +196,7 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
     seat = studying(progress, (RING_CARDS[1], CARDS[4]), memories={"ring/two": Memory(study_day(START), lapses=4)})
     assert "forgotten often: left out for today · d runs its demo · u undo" in screen(press(seat, "space", "1"))
     press(seat, "d")
-    assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
+    assert seat.context.ranks.started == ["allreduce"]  # of the card set aside: that on screen has no demo
 
 
 def test_a_flag_is_saved_and_can_be_removed(progress):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
-from ddpquiz.cli.test import _QUESTIONS
 from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, Mistake
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
 from ddpquiz.terminal.pages.listing import item_page
+from ddpquiz.terminal.sittings.quiz import QUESTIONS
 
 LESSON = """\
 The ring
@@ -163,4 +163,4 @@ def test_a_demo_command_can_be_pasted():
 def test_a_lesson_says_that_a_test_asks_some_of_many_questions():
     many = replace(RING, questions=RING.questions * 3)
     assert "12 questions: 6 easy, 3 medium, 3 hard; a test asks 10 of them" in " ".join(drawn(lesson(many)).split())
-    assert A_TEST == _QUESTIONS
+    assert A_TEST == QUESTIONS

@@ -131,7 +131,7 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     with Progress(tmp_path / "home") as progress:
         rows = [*progress.log()]
         assert progress.memories()["ring/held"].reps == 1
-    assert [(row.kind, row.grade, row.credit, row.calls) for row in rows] == [
+    assert [(row.kind, row.grade, row.credit, row.made_due_card) for row in rows] == [
         ("review", 2, None, None),
         ("answer", None, 0, "ring/held"),
         ("answer", None, 0, "ring/held"),
@@ -214,7 +214,7 @@ def test_rows_of_every_kind_that_the_terminal_writes_are_kept(opened, site, tmp_
     with Progress(tmp_path) as progress:
         card, question = RING.cards[0].key, RING.questions[0].key
         progress.review(card, Grade.HARD, AT, TOOK)
-        progress.answer(answer_row(question, 0, given="3", level="easy", confidence=0.75, calls=card), AT)
+        progress.answer(answer_row(question, 0, given="3", level="easy", confidence=0.75, made_due_card=card), AT)
         point = PointRow("every rank", matched=True)
         progress.explain(ExplanationRow(item="ring/why", took=TOOK, given="a text", points=[point]), AT)
         progress.lab(LabRow(item="ring/lab", passed=True, stars=["fewest bytes"]), AT)

@@ -16,6 +16,7 @@ from rich.text import Text
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE, columns
 from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.kit.style import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
         line.append("esc, then " if number == len(keys) else "")
         line.append(key.key, style="key").append(f" {key.does}")
     return line
+
+
+def note_lines(note: str) -> list[RenderableType]:
+    """Draw the note about the last key, if there is one."""
+    return [Text(plain(note), style="warn")] if note else []
 
 
 def help_page(keys: Iterable[Hotkey]) -> RenderableType:

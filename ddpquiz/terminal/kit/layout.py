@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.kit.screen import is_interactive
-from ddpquiz.terminal.kit.style import code
+from ddpquiz.terminal.kit.style import code, plain
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns that a description to the right of a command needs
@@ -31,6 +31,11 @@ def show(console: Console, page: RenderableType) -> None:
     options = console.options.update(width=min(console.width, MEASURE))
     lines = console.render_lines(page, options, pad=False)
     console.print(Segments(part for line in lines for part in (*_stripped(line), Segment.line())), soft_wrap=True)
+
+
+def header(*parts: str) -> Text:
+    """Draw where one is, in one line; empty parts are left out."""
+    return Text(plain(" · ".join(part for part in parts if part)), style="accent")
 
 
 def section(title: str, *body: RenderableType) -> list[RenderableType]:

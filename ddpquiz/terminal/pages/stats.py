@@ -9,13 +9,13 @@ from rich.text import Text
 
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.progress import LabStanding
-from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
+from ddpquiz.learning.statistics import LATELY, Band, Day, Misled, Recall, Share, Statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
 
-_WEEKS = 16
+WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓", "good"), (60, "█", "good"))
@@ -25,7 +25,7 @@ _FEW = 20  # with fewer recalls, the share is not compared with the goal
 _MOST = 5  # wrong answers that are listed
 _TIMES = {1: "once", 2: "twice"}
 _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
-_NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
+NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Stats:
 
 def _page(now: Statistics, width: int) -> RenderableType:
     if not now.days:
-        return prose(_NOTHING)
+        return prose(NOTHING)
     inside = width - 2
     parts: list[RenderableType] = [Text("Where you stand", style="head"), Text(), _days(now)]
     parts += section(f"Recalled (your goal is {now.wanted:.0%})", *_recalls(now))
@@ -68,7 +68,7 @@ def _lab(lab: LabStanding) -> tuple[Text, Text, Text]:
 
 
 def duration(seconds: float) -> str:
-    """A time as short text: `40 s`, `12 min`, `2 h 05 min`."""
+    """Return a time as short text: `40 s`, `12 min`, `2 h 05 min`."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return f"{round(seconds)} s"
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def streak(days: int) -> str:
-    """The number of study days in a row, as text."""
+    """Return the number of study days in a row, as text."""
     return (
         f"{plural(days, 'day')}{' in a row' * (days > 1)}"
         if days
@@ -144,7 +144,7 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
 
 def _heat(days: Mapping[date, Day], today: date, width: int) -> list[RenderableType]:
     """Draw one column per week, this week last; darker glyphs mean more."""
-    weeks = max(1, min(_WEEKS, (width - 4) // 2))
+    weeks = max(1, min(WEEKS, (width - 4) // 2))
     first = today - timedelta(days=today.weekday() + 7 * (weeks - 1))
     months, at = Text(" " * 4, style="quiet"), -1
     for week in range(weeks):
@@ -170,11 +170,11 @@ def _glyph(done: int) -> tuple[str, str]:
     return next((glyph, style) for low, glyph, style in reversed(_HEAT) if done >= low)
 
 
-def _sure(sure: SurenessBand) -> tuple[Text, Text]:
+def _sure(sure: Band) -> tuple[Text, Text]:
     off = ""
-    if not sure.right.low <= sure.confidence <= sure.right.high:  # by more than chance
-        off = " · too sure" if sure.right.low < sure.confidence else " · not sure enough"
-    return Text(f"{sure.confidence:.0%} sure"), Text.assemble("right ", _share(sure.right), (off, "warn"))
+    if not sure.share.low <= sure.said <= sure.share.high:  # by more than chance
+        off = " · too sure" if sure.share.low < sure.said else " · not sure enough"
+    return Text(f"{sure.said:.0%} sure"), Text.assemble("right ", _share(sure.share), (off, "warn"))
 
 
 def _strengths(now: Statistics, width: int) -> list[RenderableType]:

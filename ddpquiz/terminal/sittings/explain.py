@@ -1,4 +1,4 @@
-"""The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
+"""A sitting of explaining on the screen: the learner writes, compares with a model answer, and ticks the points."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -9,19 +9,19 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
-from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
+from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
-from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContext, SittingScreen
 
 # The points of an explanation: which are ticked, by which words, and the model answer to compare with.
 
-HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
+_HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
 MARKS = {True: ("✓ ", "good"), False: ("✗ ", "bad")}
-HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
+_HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
 
 
 def check(explanation: Explanation) -> list[RenderableType]:
@@ -30,7 +30,7 @@ def check(explanation: Explanation) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("A model answer", style="head"), answer, Text()]
     if explanation.opinion and explanation.opinion.remark:
         parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
-    how = HOW_BY_JUDGE if explanation.opinion else HOW_TICKED
+    how = _HOW_BY_JUDGE if explanation.opinion else _HOW_TICKED
     rows = [
         (Text.assemble(MARKS[point.made], (f"{number}", "key")), _point(point, explanation))
         for number, point in enumerate(explanation.points, 1)
@@ -70,10 +70,7 @@ def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
     return Group(say, Text(plain(why), style="quiet")) if why else say
 
 
-# Texts that a learner began to write and did not end, by prompt.
-
-
-class Drafts:
+class _Drafts:
     """The texts of earlier sittings, and those of this one that were left for another prompt."""
 
     def __init__(self, saved: Mapping[str, str]) -> None:
@@ -91,8 +88,6 @@ class Drafts:
         return here or before, f"What you began to write {'' if here else 'the last time '}is here again."
 
 
-# A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points.
-
 FINISH = Hotkey(
     "ctrl+d",
     "check",
@@ -101,10 +96,10 @@ FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
+_CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
-MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
+_MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
 HOW = "in your own words; ctrl+d, or enter on an empty line, ends it"
 
 
@@ -113,21 +108,22 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def __init__(
         self,
-        desk: Desk,
+        context: SessionContext,
         state: Explaining,
         *,
         editor: bool = False,
         drafts: Mapping[str, str] | None = None,
         judge: Callable[[Prompt, str], Opinion] | None = None,
     ) -> None:
-        super().__init__(desk)
+        super().__init__(context)
         self.state = state
-        self._drafts = Drafts(drafts or {})
+        self._drafts = _Drafts(drafts or {})
         self._area = TextArea()  # written so far, of the prompt on screen
         self._width = 80  # of the screen
         self._editor = editor  # each prompt opens it by itself
         self._judge = judge  # ticks the points beforehand, instead of their words; may raise UserError
         self._receipts: list[log_rows.Receipt] = []  # of the explanations, in order
+        self.by_lines = ExplainByLines(self)
         self._resume_draft()
 
     @property
@@ -175,7 +171,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         prompt = self.state.prompt
         if prompt is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
-        parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
+        parts: list[RenderableType] = [self.where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
             yours = indented(Text(plain(explanation.text), style="quiet"))
             parts += [Text(), yours, Text(), *check(explanation)]
@@ -205,7 +201,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
-        return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
+        return [_CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
     def escape_keys(self) -> list[Hotkey]:
         prompt = self.state.prompt
@@ -215,7 +211,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
-        return [*super().all_keys(), *([MOVE] if self.writing and not self.escaped else [])]
+        return [*super().all_keys(), *([_MOVE] if self.writing and not self.escaped else [])]
 
     def enter(self, key: str) -> None:
         text = pasted(key)
@@ -275,7 +271,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
     def summary(self) -> RenderableType:
         return summary(self.state.done)
 
-    def _where(self) -> Text:
+    def where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
 
@@ -294,16 +290,15 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def _do(self, event: explain.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
-        after = explain.step(self.state, event, now)
-        added, removed = explain.news(self.state, after)
+        now = self.context.clock()
+        after, (added, removed) = explain.step(self.state, event, now)
         before = self._receipts.pop() if removed else None
         if added:
             points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
             row = log_rows.ExplanationRow(item=added.prompt.key, took=added.took, given=added.text, points=points)
-            self._receipts.append(self.desk.progress.explain(row, now, instead_of=before))
+            self._receipts.append(self.context.progress.explain(row, now, instead_of=before))
         elif before:
-            self.desk.progress.undo(before, now)
+            self.context.progress.undo(before, now)
         moved = after.place != self.state.place
         if moved and self.writing:
             self._drafts.leave(self.state.prompts[self.state.place].key, self.text)
@@ -320,41 +315,40 @@ class ExplainScreen(TypingScreen, SittingScreen):
             self.text, self.note = text or self.text, note or self.note
 
 
-# A sitting of explaining where whole lines are read: in a pipe, or on a terminal that cannot be painted.
-
-_HOW = "in your own words, in one line or several; an empty line ends it"
+_HOW_BY_LINES = "in your own words, in one line or several; an empty line ends it"
 
 
-class ExplainByLines(ExplainScreen):
-    """A sitting that obeys lines as well as keys."""
+class ExplainByLines(ByLines[ExplainScreen]):
+    """A line is a piece of the text, which an empty one ends, or the letter of a key, as in `:h`."""
 
-    def new_lines(self) -> RenderableType:
-        if explanation := self.state.explanation:
-            return Group(*check(explanation))
-        assert self.state.prompt is not None  # noqa: S101
-        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
-        parts.append(Text(_HOW, style="quiet"))
-        if self.text:  # from before; lines are added to it
-            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
-        return Group(*parts, *(note_lines(self.note) if self.state.previous is None else []))
+    def new(self) -> RenderableType:
+        screen, state = self.screen, self.screen.state
+        if state.explanation:
+            return Group(*check(state.explanation))
+        assert state.prompt is not None  # noqa: S101
+        parts: list[RenderableType] = [Text(), screen.where(), Text(), prose(state.prompt.ask, "bold")]
+        parts.append(Text(_HOW_BY_LINES, style="quiet"))
+        if screen.text:  # from before; lines are added to it
+            parts += [Text(), indented(Text(plain(screen.text), style="quiet")), Text()]
+        return Group(*parts, *(note_lines(screen.note) if state.previous is None else []))
 
-    def line_keys(self) -> list[Hotkey]:
-        """Return the keys that work now where whole lines are read: an empty one ends a text."""
-        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().line_keys()]
-        return [] if self.writing and self.text else keys
+    def hotkeys(self) -> list[Hotkey]:
+        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().hotkeys()]
+        return [] if self.screen.writing and self.screen.text else keys
 
-    def handle_line(self, line: str) -> None:
-        """Handle a line: a piece of the text, which an empty line ends, or the letter of a key, as in `:h`."""
+    def obey(self, line: str) -> None:
+        screen = self.screen
         key = line.removeprefix(":")
-        self.note = ""
-        if self.writing and (key == line or len(key) != 1):
+        screen.note = ""
+        if screen.writing and (key == line or len(key) != 1):
             if not line:
-                self.finish()
+                screen.finish()
             else:
-                self.text = "\n".join((*filter(None, (self.text,)), line))
+                screen.text = "\n".join((*filter(None, (screen.text,)), line))
             return
-        self.obey(key or "enter")
-        if key == "h" and self.state.hinted and self.state.prompt:
-            self.note = self.state.prompt.hint
-        elif self.state.explanation and key.isdecimal():
-            self.note = count(self.state.explanation)
+        screen.obey(key or "enter")
+        state = screen.state
+        if key == "h" and state.hinted and state.prompt:
+            screen.note = state.prompt.hint
+        elif state.explanation and key.isdecimal():
+            screen.note = count(state.explanation)

@@ -2,28 +2,32 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Protocol
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
+from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
+from ddpquiz.learning.standing import standing as count_standing
+from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.layout import columns, section
-from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.stats import streak
-from ddpquiz.terminal.sittings import study as card_view
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-from ddpquiz.terminal.sittings.study import forecast
+from ddpquiz.terminal.kit.style import console, plain, prose
+from ddpquiz.terminal.pages.stats import Stats, streak
+from ddpquiz.terminal.sittings.path import PathScreen, lesson_page, path_to_go_on
+from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
+from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
 
-FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
-STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
+_FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
+_STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
-STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
-READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
+_STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
+_READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 WELCOME = (
@@ -47,35 +51,14 @@ COMMANDS = (
 _TRACKS = 5  # that are shown
 
 
-class HomeActions(Protocol):
-    """What the keys start; `study`, `learn` and `test` use the whole terminal, and may raise UserError."""
-
-    def study(self, *, ahead: bool, new: int) -> object:
-        """Study cards: due ones and up to `new` new ones a day, or with `ahead` cards that are not due."""
-
-    def learn(self, concept: Concept) -> object:
-        """Follow the guided path through a concept."""
-
-    def test(self, concept: Concept | None) -> object:
-        """Ask questions about a concept, or about all of them."""
-
-    def lesson(self, concept: Concept) -> RenderableType:
-        """Draw the lesson of a concept."""
-
-    def stats(self) -> RenderableType:
-        """Draw the statistics."""
-
-
 class Home(SittingScreen):
-    """The overview, and the pages opened from it: a lesson or the statistics; `look` computes the standing again."""
+    """The overview, and the pages opened from it: a lesson or the statistics."""
 
-    def __init__(self, desk: Desk, look: Callable[[], Standing], actions: HomeActions) -> None:
-        super().__init__(desk)
-        self._look = look
-        self._actions = actions
+    def __init__(self, context: SessionContext) -> None:
+        super().__init__(context)
         self._page: RenderableType | None = None
         self._opened_by = ""  # the key that opened the page
-        self._now = look()
+        self._now = self.look()
         self._visits = 0
         self._due_was_shown = False  # by the sitting that the learner came back from
 
@@ -99,21 +82,21 @@ class Home(SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [READ_ON, CLOSE]
+            return [_READ_ON, CLOSE]
         now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
-        study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
+        study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
         keys = [
             self._path_key(),
             study,
-            card_view.more_key(now.more) if now.more else None,
+            more_key(now.more) if now.more else None,
             Hotkey("t", "test", f"ten questions about {about}"),
             Hotkey("l", "lesson", f'read about "{subject.title}", {why}') if subject else None,
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
             if demo
             else None,
-            None if now.fresh else STATS,
+            None if now.fresh else _STATS,
         ]
         return [*filter(None, keys), HELP, QUIT]
 
@@ -127,20 +110,20 @@ class Home(SittingScreen):
             case "q":
                 self.left = True
             case "enter" if path := self._now.path:
-                self._visit(lambda: self._actions.learn(path.concept))
+                self._visit(lambda: self.learn(path.concept))
             case "s" if "s" in known:
-                self._study(NEW_A_DAY, ahead=STUDY not in self.keys())
+                self._study(NEW_A_DAY, ahead=_STUDY not in self.keys())
             case "n" if "n" in known:
                 self._study(self._now.begun + self._now.more)
             case "t":
-                self._visit(lambda: self._actions.test(self._now.next_concept))
+                self._visit(lambda: self.ask_questions(self._now.next_concept))
             case "l" if subject := self._now.weakest or self._now.next_concept:
-                self._page = self._actions.lesson(subject)
+                self._page = lesson_page(self.context.catalog, subject)
             case "d" if self._demo:
-                self.run_demo(self._demo, step=self._now.fresh)
+                self.run_demo(self._demo, DemoVisit(step=self._now.fresh))
                 self._look_again()
             case "i" if not self._now.fresh:
-                self._page = self._actions.stats()
+                self._page = self._stats()
 
     def summary(self) -> RenderableType:
         """Draw what comes next time, unless the last sitting has just shown it."""
@@ -152,13 +135,10 @@ class Home(SittingScreen):
             return Group()
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
-    def new_lines(self) -> RenderableType:
-        return page(self._now)
-
     @property
     def _demo(self) -> DemoLink | None:
         """The demo of the first concept for a new learner, else of the weakest or the next concept."""
-        names = [FIRST_CONCEPT] * self._now.fresh
+        names = [_FIRST_CONCEPT] * self._now.fresh
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
 
@@ -174,13 +154,13 @@ class Home(SittingScreen):
         for advice in advise(self._now):
             _, name, *rest = advice.command.split()
             key = "enter" if advice.on_path else "n" if "--new" in rest else _KEYS[name]
-            title = self.desk.concepts[rest[0]].title if rest and rest[0] in self.desk.concepts else ""
+            title = self.context.concepts[rest[0]].title if rest and rest[0] in self.context.concepts else ""
             does = "study more" if key == "n" else f'{name} "{title}"' if title else name
             rows.append((Text(key, style="key"), Text(plain(f"{does}: {advice.why}"))))
         return columns(rows)
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
-        self._visit(lambda: self._actions.study(ahead=ahead, new=new))
+        self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))
         self._due_was_shown = not self.note
 
     def _visit(self, run: Callable[[], object]) -> None:
@@ -188,9 +168,36 @@ class Home(SittingScreen):
         self._due_was_shown = False
         self._look_again()
 
+    def look(self) -> Standing:
+        return look(self.context)
+
+    def ask_cards(self, choice: StudyChoice) -> None:
+        ask_cards(self._inside(), choice, console())
+
+    def learn(self, concept: Concept) -> None:
+        run_session(PathScreen(self._inside(), concept), console())
+
+    def ask_questions(self, concept: Concept | None) -> None:
+        from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the first screen does not wait for it
+
+        ask_questions(self._inside(), QuizChoice(concept=[concept.id] if concept else None), console())
+
+    def _inside(self) -> SessionContext:
+        return replace(self.context, back_to="home")
+
+    def _stats(self) -> RenderableType:
+        day = study_day(self.context.clock())
+        return Stats(statistics(self.context.progress, self.context.catalog.concepts, day))
+
     def _look_again(self) -> None:
-        self._now = self._look()
+        self._now = self.look()
         self._visits += 1
+
+
+def look(context: SessionContext) -> Standing:
+    """Where the learner stands now, and the path to go on with."""
+    concepts, day = context.catalog.concepts, study_day(context.clock())
+    return replace(count_standing(context.progress, concepts, day), path=path_to_go_on(context))
 
 
 def standing(now: Standing) -> RenderableType:

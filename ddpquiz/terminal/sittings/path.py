@@ -1,69 +1,47 @@
 """The guided path on the screen: the stages of a concept one after the other, and where the learner is."""
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, DemoLink
-from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState
+from ddpquiz.learning.guided_path import (
+    GuidedPath,
+    PathHistory,
+    PathStage,
+    StageName,
+    StageState,
+    guided_path,
+    load_history,
+    next_path,
+)
+from ddpquiz.learning.schedule import study_day
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, note_lines
 from ddpquiz.terminal.kit.layout import Barred, columns
-from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.kit.style import console, plain, prose
+from ddpquiz.terminal.pages.lesson import lesson
+from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 
+COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
-
-
-@dataclass(frozen=True, slots=True)
-class DemoVisit:
-    """What came of a demo: a remark about the prediction, whether there was one, and whether the run ended well."""
-
-    remark: str
-    was_predicted: bool
-    ended_well: bool
-
-
-class PathActions(Protocol):
-    """What the stages start. Each method uses the whole terminal, but for the pages, and may raise UserError."""
-
-    def path(self, concept: Concept) -> GuidedPath:
-        """Return how far the path through a concept is now."""
-
-    def next_path(self) -> GuidedPath | None:
-        """Return the path to go on with after this one; None if all are finished."""
-
-    def lesson(self, concept: Concept) -> RenderableType:
-        """Draw the lesson of a concept."""
-
-    def demo(self, path: GuidedPath, link: DemoLink, *, predict: bool) -> DemoVisit | None:
-        """Run a demo, after a prediction if one is wanted; return None if the learner declines it."""
-
-    def study(self, path: GuidedPath) -> None:
-        """Ask the cards of a concept."""
-
-    def test(self, path: GuidedPath, count: int) -> None:
-        """Ask some questions about a concept."""
-
-    def lab(self, path: GuidedPath) -> None:
-        """Open the lab of a concept."""
 
 
 class PathScreen(SittingScreen):
     """The stages of a path; a lesson that was not read yet is opened at once."""
 
-    def __init__(self, desk: Desk, actions: PathActions, concept: Concept) -> None:
-        super().__init__(desk)
-        self._actions = actions
+    def __init__(self, context: SessionContext, concept: Concept) -> None:
+        super().__init__(context)
         self._visits = 0
         self._reads = False  # the lesson is on the screen
         self._go_to(concept)
 
     def _go_to(self, concept: Concept) -> None:
-        self.path = self._actions.path(concept)
+        self.path = path_of(self.context, concept)
         self._reads = self._is_current(StageName.LESSON)
 
     @property
@@ -86,7 +64,7 @@ class PathScreen(SittingScreen):
         concept, now = self.path.concept, self.path.current
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
-            return Group(place, Text(), self._actions.lesson(concept))
+            return Group(place, Text(), lesson_page(self.context.catalog, concept))
         where = f"Next is {self.path.place(now.stage)}." if now else "You have finished this path."
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), Barred(prose(concept.idea)), Text()]
         return Group(*head, stages(self.path), Text(), Text(where, style="accent"), Text(), *note_lines(self.note))
@@ -120,7 +98,7 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "n" or (key == "enter" and not now):
             self._next_concept()
-        elif key == "q" or (key == "escape" and self.desk.back_to):
+        elif key == "q" or (key == "escape" and self.context.back_to):
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:
@@ -140,38 +118,61 @@ class PathScreen(SittingScreen):
             case StageName.PREDICTION | StageName.DEMO if self.path.demo:
                 self._demo(self.path.demo, predict=stage.stage is StageName.PREDICTION)
             case StageName.CARDS:
-                self._visit(lambda: self._actions.study(self.path))
+                self._visit(self.ask_cards)
             case StageName.QUESTIONS:
-                self._visit(lambda: self._actions.test(self.path, stage.left or stage.count))
-            case StageName.LAB:
-                self._visit(lambda: self._actions.lab(self.path))
+                self._visit(lambda: self.ask_questions(stage.left or stage.count))
+            case StageName.LAB if lab := self.path.lab:
+                self._visit(lambda: self.context.open_lab(lab.id, self.path.place(StageName.LAB)))
 
     def _demo(self, link: DemoLink, *, predict: bool) -> None:
         """Run the demo; after a prediction, that is two stages in one."""
-        visited = self._visit(lambda: self._actions.demo(self.path, link, predict=predict))
-        if not isinstance(visited, DemoVisit):
-            return
-        if predict and not visited.was_predicted and self._is_current(StageName.PREDICTION):
-            self._save(StageName.PREDICTION, StageState.SKIPPED)
-        if visited.ended_well:
-            self._save(StageName.DEMO, StageState.DONE)
-        self.note = visited.remark if visited.ended_well else "The demo did not run to its end; its stage stays open."
-
-    def _visit(self, run: Callable[[], object]) -> object:
-        done = self._leave(run)
+        asked_at = self.path.place(StageName.PREDICTION) if predict else ""
+        how = DemoVisit(
+            about=self.path.concept.id,
+            predict=predict,
+            step=True,
+            asked_at=asked_at,
+            run_at=self.path.place(StageName.DEMO),
+        )
+        outcome = self.run_demo(link, how)
         self._look_again()
-        return done
+        if outcome is None:
+            return
+        if predict and not outcome.was_predicted and self._is_current(StageName.PREDICTION):
+            self._save(StageName.PREDICTION, StageState.SKIPPED)
+        if outcome.ended_well:
+            self._save(StageName.DEMO, StageState.DONE)
+        else:
+            self.note = "The demo did not run to its end; its stage stays open."
+
+    def ask_cards(self) -> None:
+        from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards  # the lesson does not wait for it
+
+        ask_cards(self._stage(StageName.CARDS), StudyChoice(concept=[self.path.concept.id], every=True), console())
+
+    def ask_questions(self, count: int) -> None:
+        from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the lesson does not wait for it
+
+        choice = QuizChoice(concept=[self.path.concept.id], count=count)
+        ask_questions(self._stage(StageName.QUESTIONS), choice, console())
+
+    def _stage(self, stage: StageName) -> SessionContext:
+        return replace(self.context, place=self.path.place(stage), back_to="stages")
+
+    def _visit(self, run: Callable[[], object]) -> None:
+        self._leave(run)
+        self._look_again()
 
     def _save(self, stage: StageName, state: StageState) -> None:
-        self.desk.progress.stage(f"{self.path.concept.id}/{stage}", state, self.desk.clock())
+        self.context.progress.stage(f"{self.path.concept.id}/{stage}", state, self.context.clock())
         self._look_again()
 
     def _look_again(self) -> None:
-        self.path = self._actions.path(self.path.concept)
+        self.path = path_of(self.context, self.path.concept)
         self._visits += 1
 
     def _next_concept(self) -> None:
-        following = self._actions.next_path()
+        following = path_to_go_on(self.context)
         if following:
             self._go_to(following.concept)
         else:
@@ -182,15 +183,45 @@ class PathScreen(SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw how to go on, unless the home screen does that."""
-        if self.desk.back_to:
+        if self.context.back_to:
             return Group()
         name, now = self.path.concept.id, self.path.current
         if now:
             return prose(f"Next is {self.path.place(now.stage)}. Go on with `ddpquiz learn {name}`.")
         return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
 
-    def new_lines(self) -> RenderableType:
-        return self.body()
+
+def path_of(context: SessionContext, concept: Concept) -> GuidedPath:
+    """How far the path through a concept is now."""
+    return guided_path(concept, context.catalog.labs_about(concept.id), _history(context))
+
+
+def path_to_go_on(context: SessionContext) -> GuidedPath | None:
+    """The path to go on with now; None if all are finished."""
+    return next_path(context.catalog.concepts, context.catalog.labs, _history(context))
+
+
+def _history(context: SessionContext) -> PathHistory:
+    return load_history(context.progress, study_day(context.clock()))
+
+
+def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
+    """Draw the lesson of a concept, with what comes before and after it."""
+    return lesson(
+        concept,
+        before=[catalog.concept(need) for need in concept.needs],
+        after=[later for later in catalog.concepts if concept.id in later.needs],
+        labs=catalog.labs_about(concept.id),
+        here=_measured_here() if concept.id == COSTS else (),
+    )
+
+
+def _measured_here() -> Sequence[Text]:
+    """What `ddpquiz bench` found about this machine."""
+    from ddpquiz.benchmark.file import load_bench  # only one lesson needs it
+    from ddpquiz.benchmark.page import lines_on_machine
+
+    return lines_on_machine(load_bench())
 
 
 def stages(path: GuidedPath) -> RenderableType:

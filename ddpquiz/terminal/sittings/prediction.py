@@ -1,17 +1,29 @@
-"""A prediction: a question about a demo, asked before the demo runs, and its verdict after the run."""
+"""A prediction: the question that a run of a demo answers, asked before the run, and what the run makes of it."""
 
+from __future__ import annotations
+
+import random
+import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import DemoLink, DemoProof, Kind, Question
+from ddpquiz.curriculum.posed_question import Posed, expected, pose
+from ddpquiz.events.run_state import RunState
+from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.guided_path import save_seen
 from ddpquiz.learning.judge import Verdict, judge
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.quiz import Answer
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
 from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import ESCAPE, AnswerScreen, command_line
-from ddpquiz.terminal.sittings.sitting import note_lines
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -30,14 +42,104 @@ class Prediction:
     verdict: Verdict
 
 
-def ask(posed: Posed, demo: str, console: Console, place: str = "") -> Prediction | None:
-    """Ask for a prediction on a screen of its own; return None if the learner gives none. For `place` see Desk.
+def find_question(catalog: Catalog, run: DemoLink, preferred: str = "") -> tuple[DemoLink, Question] | None:
+    """The question that predicts exactly this run, and its link; None if no concept has one.
+
+    Of `run` only the demo, its arguments and its ranks count; without ranks, any number will do. A question of the
+    concept `preferred` comes first, then one that is proven by the demo itself.
+    """
+    fitting = [
+        (link, question)
+        for concept in catalog.concepts
+        for link in concept.demos
+        if (link.run, link.args) == (run.run, run.args) and run.ranks in (None, link.ranks)
+        for question in concept.questions
+        if question.id == link.predict and question.kind is not Kind.NUMBER  # whose values would have to be the run's
+    ]
+
+    def order(pair: tuple[DemoLink, Question]) -> tuple[bool, bool]:
+        return pair[1].concept != preferred, not isinstance(pair[1].proof, DemoProof)
+
+    return min(fitting, key=order, default=None)
+
+
+def ask(catalog: Catalog, link: DemoLink, question: Question, console: Console, place: str = "") -> PredictedRun:
+    """Ask for a prediction on a screen of its own; `place` is where it stands in a guided path.
 
     Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
     """
-    screen = PredictionScreen(posed, demo, place)
+    posed = pose(question, random.Random())  # noqa: S311
+    began = time.monotonic()
+    screen = PredictionScreen(posed, link.run, place)
     screen.show(console)
-    return screen.prediction
+    took = timedelta(seconds=time.monotonic() - began)
+    return PredictedRun(catalog, link, posed, screen.prediction, took, in_path=bool(place))
+
+
+@dataclass(frozen=True)
+class PredictedRun:
+    """A run and the question that was asked before it."""
+
+    catalog: Catalog
+    link: DemoLink
+    posed: Posed
+    answer: Prediction | None  # None: the learner gave none
+    took: timedelta  # the time of the learner for the answer
+    in_path: bool = False  # a guided path runs the demo
+
+    @property
+    def hint(self) -> Hint:
+        """What to look at during the run, what was predicted, and whether that was right."""
+        if self.answer is None:
+            return Hint(self.link.look)
+        said = f'You predicted "{self.answer.words}".'
+        why = " ".join(self.answer.verdict.whys)
+        return Hint(self.link.look, said, _verdict_line(self.answer, self.posed), why)
+
+    def outcome(self, run: RunState, progress: Progress, at: datetime) -> RenderableType:
+        """Save what the run has shown, and draw why a wrong prediction is wrong."""
+        card = self._save(run, progress, at)
+        if self.answer is None:
+            return Group()
+        if not (run.end and run.end.ok):
+            words = self.answer.words
+            return prose(f'You predicted "{words}". The run ended before it could show whether that is right.')
+        if self.answer.verdict.right:
+            return Group()
+        question = self.posed.question
+        parts: list[RenderableType] = [Text(), Text("Why the run shows that", style="head")]
+        parts += [prose(f"{number}. {step}") for number, step in enumerate(question.steps, 1)]
+        if card:
+            due = f"The card {plain(card)} is due: ddpquiz study {plain(question.concept)}"
+            parts.append(Text(due, style="quiet"))
+        return Group(*parts)
+
+    def remark(self, run: RunState, progress: Progress, at: datetime) -> str:
+        """Save what the run has shown; a few sentences say whether the prediction held, and what a wrong one does."""
+        card = self._save(run, progress, at)
+        if self.answer is None or not (run.end and run.end.ok):
+            return ""
+        due = [f"The card {card} is due."] if card else []
+        return " ".join((_verdict_line(self.answer, self.posed), *self.answer.verdict.whys, *due))
+
+    def _save(self, run: RunState, progress: Progress, at: datetime) -> str | None:
+        """Save the answer and that the demo was seen, if the run ended well; return the card that it made due."""
+        if self.answer is None or run.end is None or not run.end.ok:
+            return None
+        concept = self.catalog.concept(self.posed.question.concept)
+        answer = Answer(self.posed, self.answer.words, self.answer.verdict, at, self.took)
+        if not self.in_path:  # which saves that itself
+            save_seen(progress, concept, self.link, at)
+        return save_answer(progress, answer, concept.cards).made_due_card
+
+
+def _verdict_line(prediction: Prediction, posed: Posed) -> str:
+    """One line: whether a prediction was right, what the run showed, and last what was predicted."""
+    if prediction.verdict.right:
+        return f'✓ You predicted "{prediction.words}". The run showed the same.'
+    right = [option.text for option in posed.question.options if option.right]
+    shown = " and ".join(f'"{text}"' for text in right or [expected(posed)])
+    return f'✗ The run showed {shown}. You predicted "{prediction.words}".'
 
 
 class PredictionScreen(AnswerScreen):
@@ -108,26 +210,3 @@ class PredictionScreen(AnswerScreen):
         if not verdict.unclear:
             self.prediction = Prediction(question_view.answer_text(self._posed, text, verdict), verdict)
             self.left = True
-
-
-def verdict_line(prediction: Prediction, posed: Posed) -> str:
-    """Return in one line whether a prediction was right, what the run showed, and last what was predicted."""
-    if prediction.verdict.right:
-        return f'✓ You predicted "{prediction.words}". The run showed the same.'
-    right = [option.text for option in posed.question.options if option.right]
-    shown = " and ".join(f'"{text}"' for text in right or [expected(posed)])
-    return f'✗ The run showed {shown}. You predicted "{prediction.words}".'
-
-
-def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: bool) -> RenderableType:
-    """Draw the steps to the right answer, and which card is due; `ok` is false when the run failed."""
-    if not ok:
-        return prose(f'You predicted "{prediction.words}". The run ended before it could show whether that is right.')
-    if prediction.verdict.right:
-        return Group()
-    parts: list[RenderableType] = [Text(), Text("Why the run shows that", style="head")]
-    parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
-    if called:
-        concept = posed.question.concept
-        parts.append(Text(f"The card {plain(called)} is due: ddpquiz study {plain(concept)}", style="quiet"))
-    return Group(*parts)

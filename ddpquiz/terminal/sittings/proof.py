@@ -12,19 +12,26 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
+from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
+from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.kit.screen import Screen, is_interactive
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings import question_view
 
 
 def show(posed: Posed, console: Console) -> bool:
-    """Print the question, what runs, and what was observed; return whether it agrees with the answer."""
+    """Print the question, what runs, and what was observed; return whether it agrees with the answer.
+
+    UserError if the question has no proof.
+    """
+    _begin(posed)
     layout.show(console, Group(*question(posed), _head(posed)))
     console.print(_running(posed), soft_wrap=True)  # code stays as it is, to be copied
     agrees = True
@@ -34,33 +41,47 @@ def show(posed: Posed, console: Console) -> bool:
     return agrees
 
 
-def visit(posed: Posed, console: Console) -> bool:
-    """Do the same inside a sitting, on a screen of its own; return when the learner leaves it."""
+def visit(posed: Posed, console: Console) -> None:
+    """Do the same inside a sitting, on a screen of its own if the terminal can be painted, until the learner leaves it.
+
+    UserError if the question has no proof.
+    """
+    if not is_interactive():
+        show(posed, console)
+        return
+    _begin(posed)
     with Screen(console) as screen:
-        shown = ProofScreen(posed)
+        shown = _ProofScreen(posed)
         with _unechoed():
-            agrees = shown.run(screen)
+            shown.run(screen)
         with Keys(away=screen.suspended) as keys:
             shown.loop(screen, keys)
-    return agrees
 
 
-class ProofScreen(KeyScreen):
+def _begin(posed: Posed) -> None:
+    """Start the server of ranks, once the learner has allowed the pack; UserError if the question has no proof."""
+    asked = posed.question
+    if asked.proof is None:
+        raise UserError(f"{asked.key} has no proof that a machine can run, but a source: {asked.source}.")
+    require_consent(asked.concept.rpartition("/")[0], asked.proof.origin)
+    server()
+
+
+class _ProofScreen(KeyScreen):
     """A proof that runs and can then be read; the observations stand above the code, so that they are visible."""
 
     def __init__(self, posed: Posed) -> None:
         super().__init__()
         self._posed = posed
-        self._found: list[ProofOutcome] = []
+        self._found: list[_ProofOutcome] = []
 
-    def run(self, screen: Screen) -> bool:
-        """Run the proof, painting each observation; return whether they agree with the answer."""
+    def run(self, screen: Screen) -> None:
+        """Run the proof, painting each observation."""
         foot = Text("it runs · ctrl+c stops it", style="quiet")
         screen.paint(self.body(), foot)
         for found in observe(self._posed):
             self._found.append(found)
             screen.paint(self.body(), foot)
-        return self._agrees
 
     def body(self) -> RenderableType:
         observed = [found.shown for found in self._found]
@@ -96,38 +117,38 @@ def question(posed: Posed) -> list[RenderableType]:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofOutcome:
+class _ProofOutcome:
     """One observation of a proof, and whether it agrees with the answer."""
 
     shown: RenderableType
     agrees: bool = True
 
 
-def observe(posed: Posed) -> Iterator[ProofOutcome]:
+def observe(posed: Posed) -> Iterator[_ProofOutcome]:
     """Run a proof, and yield its observations one by one."""
     asked, runner = posed.question, proof_runner.ProofRunner()
     if _each_option_runs(asked):
         for option in asked.options:
             observed = runner.observe(posed, proof_runner.code_of(option))
             holds = proof_runner.answers(asked, observed)
-            yield ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
+            yield _ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
         return
     if asked.kind is Kind.SPOT:
         yield from _before_and_after(posed, runner)
         return
     observed = runner.observe(posed, _lines_in_order(asked))
-    yield ProofOutcome(
+    yield _ProofOutcome(
         _observed(asked, observed),
         not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed),
     )
     for option in asked.options:
         holds = proof_runner.agrees(asked, option, observed)
-        yield ProofOutcome(_line(option, holds=holds), holds == option.right)
+        yield _ProofOutcome(_line(option, holds=holds), holds == option.right)
     if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
         yield _answer(posed, observed)
 
 
-def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[ProofOutcome]:
+def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[_ProofOutcome]:
     """Run the script of a `spot` question as it is, and with the line at fault fixed."""
     asked = posed.question
     number, fixed = fault(asked) + 1, fixed_script(asked)
@@ -138,7 +159,7 @@ def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterato
         observed = runner.observe(posed, script)
         mark = Text("✓", style="good") if holds(asked, observed) else Text("✗", style="bad")
         shown = layout.columns([(mark, Group(*what, _observed(asked, observed)))], gap=1)
-        yield ProofOutcome(shown, holds(asked, observed))
+        yield _ProofOutcome(shown, holds(asked, observed))
 
 
 def _head(posed: Posed) -> RenderableType:
@@ -199,18 +220,19 @@ def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
 
-def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
+def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
     """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
-        tolerance = max(asked.tolerance, 1e-5)  # what is printed may be rounded
-        held = proof_runner.all_close(posed.numbers[0], tolerance, observed)
+        held = proof_runner.all_close(
+            posed.numbers[0], max(asked.tolerance, 1e-5), observed
+        )  # what is printed may be rounded
     else:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     if "\n" in asked.answer:
-        return ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
-    return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+        return _ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
+    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict."""
+"""A question on the screen: how it is drawn and answered key by key, the clock, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,52 +18,9 @@ from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import pasted, typed
-from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
+from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
-from ddpquiz.terminal.sittings.sitting import header
-
-# The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
-
-
-def script_view(question: Question, chosen: int | None = None) -> RenderableType:
-    """Draw the script; `chosen` is the place of a line, from 0."""
-    lines = enumerate(_lines(question.code))
-    return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
-
-
-def judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
-    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
-    at_fault, lines = fault(question), script_lines(question)
-    rows: list[tuple[Text, RenderableType]] = []
-    for place in verdict.chosen:
-        if place != at_fault:
-            why = verdict.whys or ("The fault is in another line.",)
-            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
-            rows.append((_number(place, "✗>", "bad"), shown))
-    mark = "✓>" if at_fault in verdict.chosen else "✓ "
-    rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))
-    return [columns(rows), *section("Fixed", columns([(_number(at_fault, " "), _code(question.fix))]))]
-
-
-def _number(place: int, mark: str, style: str = "quiet") -> Text:
-    number = Text(f"{mark}{place + 1:>2}", style="key" if mark == ">" else style)
-    if mark == ">":
-        number.stylize(FOCUS)
-    return number
-
-
-def _code(text: str) -> Text:
-    return Text("\n").join(_lines(text))
-
-
-def _lines(text: str) -> list[Text]:
-    from ddpquiz.terminal.kit.highlight import python_lines  # most questions need no highlighter
-
-    return python_lines(plain(text))
-
-
-# Screens on which a text is typed: letters are text, and escape makes the next key a command.
 
 ESCAPE = "escape"
 
@@ -121,10 +78,8 @@ def command_line() -> Text:
     return Text.assemble(("command: ", "warn"), ("_", "accent"))
 
 
-# Answers that are entered key by key: chosen by digits, or typed with a cursor.
-
-SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
+_SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
+_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
@@ -186,11 +141,11 @@ class Entry:
             case Kind.CHOICE:
                 return [Hotkey(f"1-{count}", "answer")]
             case Kind.CHOICES:
-                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), SUBMIT]
+                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), _SUBMIT]
             case Kind.SPOT:
-                return [CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
+                return [_CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
             case _:
-                return [SUBMIT]
+                return [_SUBMIT]
 
 
 class AnswerScreen(TypingScreen):
@@ -319,7 +274,7 @@ def judged(answer: Answer) -> list[RenderableType]:
             for place, one in options
         ]
     elif question.kind is Kind.SPOT:
-        parts += judged_lines(question, answer.verdict)
+        parts += _judged_lines(question, answer.verdict)
     else:
         parts.append(_right_answer(answer))
         parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
@@ -336,7 +291,7 @@ def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     how = Text(instruction(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
-        parts += [script_view(question, chosen_line(question, typed or "")), Text()]
+        parts += [_script_view(question, chosen_line(question, typed or "")), Text()]
     elif question.code:
         from ddpquiz.terminal.kit.highlight import python
 
@@ -388,7 +343,7 @@ def verdict(answer: Answer) -> Text:
     """Return in one line whether an answer is right."""
     if answer.late and not answer.given:
         return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
-    if answer.solved:
+    if answer.gave_up:
         return Text("This is the solution; the question earns nothing.", style="warn")
     late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:
@@ -416,3 +371,43 @@ def until_change(left: timedelta) -> float:
     """Return the seconds until the clock shows another number, or is over."""
     seconds = left.total_seconds()
     return max(0.01, seconds - (math.ceil(seconds) - 1))
+
+
+# The script of a `spot` question on the screen: numbered lines, the chosen one marked, and its verdict.
+
+
+def _script_view(question: Question, chosen: int | None = None) -> RenderableType:
+    """Draw the script; `chosen` is the place of a line, from 0."""
+    lines = enumerate(_lines(question.code))
+    return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
+
+
+def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
+    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
+    at_fault, lines = fault(question), script_lines(question)
+    rows: list[tuple[Text, RenderableType]] = []
+    for place in verdict.chosen:
+        if place != at_fault:
+            why = verdict.whys or ("The fault is in another line.",)
+            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
+            rows.append((_number(place, "✗>", "bad"), shown))
+    mark = "✓>" if at_fault in verdict.chosen else "✓ "
+    rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))
+    return [columns(rows), *section("Fixed", columns([(_number(at_fault, " "), _code(question.fix))]))]
+
+
+def _number(place: int, mark: str, style: str = "quiet") -> Text:
+    number = Text(f"{mark}{place + 1:>2}", style="key" if mark == ">" else style)
+    if mark == ">":
+        number.stylize(FOCUS)
+    return number
+
+
+def _code(text: str) -> Text:
+    return Text("\n").join(_lines(text))
+
+
+def _lines(text: str) -> list[Text]:
+    from ddpquiz.terminal.kit.highlight import python_lines  # most questions need no highlighter
+
+    return python_lines(plain(text))

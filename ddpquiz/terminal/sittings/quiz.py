@@ -1,25 +1,32 @@
-"""The overview at the end of an exam: each question with its answer so far, and a number that leads to it."""
+"""A quiz: which questions, one after the other on the screen, each answer saved before its verdict is shown."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
-from datetime import datetime, timedelta
+import sys
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import DemoLink
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.benchmark.file import load_bench
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import DemoLink, Question
+from ddpquiz.curriculum.posed_question import Posed, on_machine
+from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
+from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.statistics import sureness
+from ddpquiz.learning.statistics import confidence_keys
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.layout import columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
 from ddpquiz.terminal.sittings.question_view import (
@@ -33,12 +40,447 @@ from ddpquiz.terminal.sittings.question_view import (
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.sitting import (
+    DEMO,
+    PROOF,
+    ByLines,
+    SessionContext,
+    SittingScreen,
+    command_words,
+    run_session,
+)
+
+QUESTIONS = 10  # of a quiz, unless another count is asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuizChoice:
+    """What to ask, and how: what the options of `ddpquiz test` say."""
+
+    concept: Sequence[str] | None = None
+    level: str | None = None
+    kind: str | None = None
+    track: str | None = None
+    count: int = QUESTIONS
+    seed: int | None = None
+    wrong: bool = False
+    timed: int | None = None
+    exam: bool = False
+    confidence: bool = False
+    adaptive: bool = False
+
+    @property
+    def about(self) -> str:
+        """The words of the command line that say what is asked about."""
+        return command_words(*self.concept or (), **{"--track": self.track, "--kind": self.kind})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given."""
+        names = ("level", "count", "seed", "wrong", "timed", "exam", "confidence", "adaptive")
+        options = {f"--{name}": getattr(self, name) for name in names}
+        if self.count == QUESTIONS:
+            del options["--count"]
+        return command_words(*f"ddpquiz test {self.about}".split(), **options)
+
+    @property
+    def rules(self) -> Rules:
+        timed = timedelta(seconds=self.timed) if self.timed else None
+        return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
+
+
+def ask_questions(context: SessionContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
+    """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
+
+    UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
+    """
+    catalog, progress = context.catalog, context.progress
+    fitting, piped = _fitting(catalog, choice), not sys.stdin.isatty()
+    rows = progress.entries("answer")
+    if choice.wrong:
+        fitting = _missed(fitting, rows)
+    if not fitting:
+        raise UserError(_nothing(choice))
+    day = study_day(context.clock())
+    earlier = set[str]() if choice.wrong or choice.seed is not None else _answered_on(day, fitting, rows)
+    fitting = [question for question in fitting if question.key not in earlier]
+    right = Counter(row.item for row in rows if row.credit) if choice.seed is None else None
+    dice = random.Random(choice.seed)  # noqa: S311
+    count = len(fitting) if choice.adaptive else choice.count
+    asked = quiz.choose_questions(fitting, count, dice, right)
+    opening = _already(catalog, earlier) if earlier else ""
+    command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
+    begun = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
+    screen = QuizScreen(context, begun, dice, command)
+    run_session(screen, console, lines=lines)
+    return screen
+
+
+def _on_machine(questions: list[Question]) -> list[Question]:
+    """Return the questions with figures of this machine, in those that ask for them."""
+    if not any(variable.measured for question in questions for variable in question.variables):
+        return questions
+    figures = load_bench().figures()
+    return [on_machine(question, figures) for question in questions]
+
+
+def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
+    """Return the questions that the command line asks for; UserError for a track named as a concept."""
+    for name in {one.id for one in catalog.tracks} & set(choice.concept or ()) - {one.id for one in catalog.concepts}:
+        raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
+    return [
+        question
+        for concept in catalog.choose(choice.concept, choice.track)
+        for question in concept.questions
+        if choice.level in (None, question.level) and choice.kind in (None, question.kind)
+    ]
+
+
+def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
+    last = {row.item: row.credit for row in rows}
+    return [question for question in questions if last.get(question.key) == 0]
+
+
+def _answered_on(day: date, questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
+    """Which of these questions were answered on a day; none if all were, so that they are asked again."""
+    answered = {row.item for row in rows if row.day == str(day) and not row.retry}
+    keys = {question.key for question in questions}
+    return set() if keys <= answered else keys & answered
+
+
+def _already(catalog: Catalog, earlier: set[str]) -> str:
+    """Return how many questions are left out since they were answered today, perhaps as a prediction."""
+    predicted = {f"{one.id}/{link.predict}" for one in catalog.concepts for link in one.demos if link.predict}
+    how = " (the prediction before a demo counts)" if earlier & predicted else ""
+    return f"{len(earlier)} answered earlier today{how}; going on with the rest."
+
+
+def _nothing(choice: QuizChoice) -> str:
+    if choice.wrong:
+        return "None of these questions was answered wrong the last time; leave --wrong out."
+    given = {"--level": choice.level, "--kind": choice.kind, "--track": choice.track}
+    names = " or ".join(name for name, value in given.items() if value)
+    return f"No question fits; leave out {names}, or name another concept."
+
+
+_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
+
+
+class QuizScreen(AnswerScreen, SittingScreen):
+    """A quiz."""
+
+    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+        super().__init__(context)
+        self.quiz = state
+        self.note = command.opening
+        self.command = command
+        self.by_lines: QuizByLines = QuizByLines(self)
+        self._first: Quiz | None = None  # before what was wrong was asked once more
+        self._log = AnswerLog(context.progress, context.concepts)
+        self._dice = dice
+        self.number_entry = _NumberEntry()
+        before = self._strengths(state.began).values()
+        self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
+
+    @property
+    def scene(self) -> Hashable:
+        now = self.quiz
+        return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped
+
+    @property
+    def added(self) -> Hashable:
+        return self.quiz.hints
+
+    @property
+    def over(self) -> bool:
+        return self.quiz.over
+
+    @property
+    def turning(self) -> tuple[str, ...]:
+        return ("enter",) if self.over and self.quiz.rules.exam else ()  # nobody leaves verdicts that were not seen
+
+    def body(self) -> RenderableType:
+        if self.quiz.overview:
+            return overview(self.quiz, self.number_entry)
+        if self.quiz.posed is None:
+            return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
+        if answer := self.quiz.shown:
+            head = Group(self.where(), question_view.verdict(answer), Text())
+            view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
+            return Group(head, view, Text())
+        asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
+        return Group(self.where(), Text(), *asked, Text())
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
+        posed = self.typing
+        left = self._left()
+        field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
+        return [*self.remarks(), *field, *([question_view.remaining(left)] if left is not None else [])]
+
+    def patience(self) -> float | None:
+        left = self._left()
+        return None if left is None else question_view.until_change(left)
+
+    def tick(self) -> bool:
+        """End the question, or the whole exam, when its time is over; what was entered counts as the answer."""
+        if self._left() != timedelta(0):
+            return False
+        posed, text = self.quiz.posed, self.entry.text
+        self.do(Late("" if posed and is_command(text, posed.question) else text))
+        self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
+        return True
+
+    def keys(self) -> list[Hotkey]:
+        has_demo = self._demo is not None
+        keys = _key_line(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
+        return inside(keys, self.quiz, self.leave)
+
+    def escape_keys(self) -> list[Hotkey]:
+        keys = _command_keys(self.quiz, self._flag_key(), demo=self._demo is not None)
+        return inside(keys, self.quiz, self.leave)
+
+    def press(self, key: str) -> None:
+        posed = self.quiz.posed
+        match key:
+            case "u":
+                self.number_entry.clear()
+                self.do(QuizAction.UNDO)
+            case "q" if posed or self.quiz.overview:
+                self._stop()
+            case _ if self.quiz.overview:
+                self._press_in_overview(key)
+            case _ if posed is None:
+                self._press_at_end(key)
+            case "d":
+                self._show_demo()
+            case "f":
+                self.flag(posed.question.key)
+            case "p":
+                self._prove(posed)
+            case "enter" | "space" | "escape" if self.quiz.judged:
+                self._go_on(key)
+            case _ if not self.quiz.judged:
+                self._press_on_question(posed, key)
+
+    def _go_on(self, key: str) -> None:
+        """Leave a verdict; escape leaves all that were looked at again, and stays on the last one."""
+        for _ in range(self.quiz.looked if key == "escape" else 1):
+            self.do(QuizAction.NEXT)
+
+    def _press_in_overview(self, key: str) -> None:
+        if (place := self.number_entry.press(key, self.quiz)) is not None:
+            self.do(GoTo(place))
+
+    def _press_at_end(self, key: str) -> None:
+        if key == "d":
+            self._show_demo()
+        elif key == "r" and self.quiz.missed:
+            self._retry()
+        elif key in ("enter", "q", "escape"):
+            self.left = True
+
+    def _press_on_question(self, posed: Posed, key: str) -> None:
+        """Obey a key while a question waits for its answer, or for how sure the learner is of it."""
+        if self.quiz.pending:
+            said = confidence_keys(chance(posed.question))
+            if key.isdecimal() and int(key) in said:
+                self.do(SetConfidence(said[int(key)]))
+        elif self.quiz.rules.exam and key in ("h", "x"):
+            self.note = question_view.IN_EXAM
+        elif key in _ACTIONS:
+            self.do(_ACTIONS[key])
+        elif not self.typing:
+            self.enter(key)
+
+    def _stop(self) -> None:
+        """End the quiz, and leave at once if there is no result; an exam shows its overview first."""
+        if self.quiz.rules.exam and not self.quiz.overview:
+            self.do(QuizAction.OVERVIEW)
+            return
+        self.do(QuizAction.STOP)
+        self.left = not self.quiz.answers
+
+    def _show_demo(self) -> None:
+        """Run the demo, while no clock runs; before the answer it counts as all hints."""
+        posed = self.quiz.posed
+        if posed and self.quiz.rules.exam:
+            self.note = question_view.IN_EXAM
+        elif self._left() is None and not self.quiz.pending:
+            shown = self.run_demo(self._demo, DemoVisit(answered=posed.question.key if posed else ""))
+            self.do(QuizAction.DEMO if shown else QuizAction.BACK)
+
+    def summary(self) -> RenderableType:
+        """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
+        if (self.quiz.stopped or not self.quiz.over) and not self.quiz.answers and not self._first:
+            return Group()
+        return Group(*quiz_result.review(self._first or self.quiz), self._result())
+
+    def _result(self) -> RenderableType:
+        return quiz_result.result(
+            quiz_result.QuizResult(
+                quiz=self._first or self.quiz,
+                again=self.quiz if self._first else None,
+                strengths=self._strengths(self.context.clock()),
+                made_due=self._log.made_due,
+                concepts=self.context.concepts,
+                command=self.command,
+                explained=self._is_first,
+            )
+        )
+
+    def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
+        return mastery.strengths(self.context.progress.last_answers(), study_day(at))
+
+    def help(self) -> RenderableType:
+        return Group(super().help(), *(quiz_result.legend() if self.over else []))
+
+    @property
+    def answering(self) -> Posed | None:
+        return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
+
+    def submit(self, text: str) -> None:
+        self.do(Given(text))
+
+    def _left(self) -> timedelta | None:
+        return self.quiz.left(self.context.clock()) if self.quiz.rules.timed else None
+
+    @property
+    def _demo(self) -> DemoLink | None:
+        return self.demo_of(
+            self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.weakest_concept(self.quiz)
+        )
+
+    def where(self) -> Text:
+        assert self.quiz.posed is not None  # noqa: S101
+        posed = self.quiz.posed
+        return question_view.where(
+            self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
+        )
+
+    def remarks(self) -> list[RenderableType]:
+        return note_lines(self.note or question_view.remark(self.quiz))
+
+    def _flag_key(self) -> Hotkey:
+        return self.flag_key(self.quiz.posed.question.key if self.quiz.posed else "")
+
+    def _prove(self, posed: Posed) -> None:
+        if not self.quiz.judged:
+            self.note = "The proof comes with the verdict."
+        elif posed.question.proof is None:
+            self.note = "This question has no proof."
+        else:
+            self.run_proof(posed)
+            self.do(QuizAction.BACK)
+
+    def _retry(self) -> None:
+        self._first = self._first or self.quiz
+        missed = self.context.questions({question.key for question in self.quiz.missed})  # to be posed anew
+        self.quiz = quiz.begin(missed, self._dice, self.context.clock(), retry=True)
+        self.entry = Entry()  # drop what was entered before the quiz was stopped
+        self._log.close()
+
+    def do(self, event: Event) -> None:
+        """Do a step, and save what it changed before anything else is shown."""
+        now = self.context.clock()
+        after, (added, removed) = quiz.step(self.quiz, event, now)
+        if removed:
+            self._log.undo(removed, now)
+        if added:
+            self._log.append(added, retry=self.quiz.retry)
+        if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
+            self.entry, self.escaped = Entry.of(after.given), False
+        if isinstance(event, Given):
+            self.note = after.unclear
+        self.quiz = after
+
+
+class QuizByLines(ByLines[QuizScreen]):
+    """A line is an answer, or the letter of a key, which is `:h` where the answer is typed.
+
+    Nobody answers again where an unreadable line is `final`: then it is reported, and its question is skipped.
+    """
+
+    def __init__(self, screen: QuizScreen) -> None:
+        super().__init__(screen)
+        self.unread: dict[str, str] = {}  # why the answer to a question could not be read
+        self._unread_confidence = False  # the next line is the confidence of such an answer
+
+    def new(self) -> RenderableType:
+        screen = self.screen
+        if answer := screen.quiz.shown:
+            return Group(question_view.verdict(answer), *question_view.judged(answer))
+        if screen.quiz.pending:
+            return Text(question_view.remark(screen.quiz))
+        if screen.quiz.overview:
+            return overview(screen.quiz, screen.number_entry)
+        assert screen.quiz.posed is not None  # noqa: S101
+        opening = screen.remarks() if not screen.quiz.place else []
+        return Group(Text(), *opening, screen.where(), *question_view.asked(screen.quiz.posed, screen.quiz.hints))
+
+    def goes_on(self) -> bool:
+        """Go on after a verdict, and end an exam whose answers nobody can change."""
+        screen = self.screen
+        goes_on = screen.quiz.judged or (screen.quiz.overview and screen.command.final)
+        screen.do(QuizAction.STOP if screen.quiz.overview and screen.command.final else QuizAction.NEXT)
+        return goes_on
+
+    def obey(self, line: str) -> None:
+        screen = self.screen
+        if self._unread_confidence:
+            self._unread_confidence = False
+            return
+        posed = screen.quiz.posed
+        key = line.removeprefix(":")
+        said = confidence_keys(chance(posed.question)) if posed and screen.quiz.pending else {}
+        if said and (key in map(str, said) or screen.command.final or not key):
+            screen.do(SetConfidence(said.get(int(key)) if key.isdecimal() else None))
+            return
+        as_key = key in {*COMMANDS, "p"} and (key != line or not screen.typing)
+        screen.note = ""
+        if as_key and key == "p" and screen.quiz.answers and not screen.quiz.rules.exam:
+            screen.run_proof(screen.quiz.answers[-1].posed)
+            screen.do(QuizAction.BACK)
+        elif as_key:
+            screen.obey(key)
+            if key == "h" and posed and screen.quiz.hints:
+                screen.note = " ".join(posed.question.hints[screen.quiz.hints - 1 : screen.quiz.hints])
+        elif screen.quiz.pending:
+            screen.note = question_view.remark(screen.quiz)
+        elif posed and is_command(line, posed.question):
+            screen.note = f"`{line}` is a key: type :{line} to use it."
+            self._pass_over(posed, line, screen.note)
+        elif posed:
+            screen.do(Given(line) if line else QuizAction.SKIP)
+            self._pass_over(posed, line, screen.note)
+        else:
+            self._obey_after_questions(line)
+
+    def _obey_after_questions(self, line: str) -> None:
+        """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
+        screen = self.screen
+        if screen.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(screen.quiz.asked):
+            screen.do(GoTo(int(line) - 1))
+        elif not line:
+            screen.obey("enter")
+
+    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
+        """If nobody is there to try again, report a line that is not an answer, and skip the question."""
+        screen = self.screen
+        if not screen.command.final or not unclear:
+            return
+        key = posed.question.key
+        self.unread[key] = unclear
+        self._unread_confidence = screen.quiz.rules.confidence
+        style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
+        screen.do(QuizAction.SKIP)
+
 
 # The overview at the end of an exam: each question with its answer so far, and a number that leads to it.
 
 
-def overview(quiz: Quiz, number_entry: NumberEntry) -> RenderableType:
+def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
     count, asked = len(quiz.open), len(quiz.asked)
     left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
@@ -51,7 +493,7 @@ def overview(quiz: Quiz, number_entry: NumberEntry) -> RenderableType:
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
 
 
-def number_key(quiz: Quiz) -> Hotkey:
+def _number_key(quiz: Quiz) -> Hotkey:
     """Return the key of the numbers of questions."""
     last = len(quiz.asked)
     return Hotkey(
@@ -59,7 +501,7 @@ def number_key(quiz: Quiz) -> Hotkey:
     )
 
 
-class NumberEntry:
+class _NumberEntry:
     """The number of a question, typed digit by digit."""
 
     def __init__(self) -> None:
@@ -95,23 +537,23 @@ class NumberEntry:
 # The hotkeys of a quiz: those that work now, as the line of keys and the help list them.
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
-SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")
+_SOLUTION = Hotkey("x", "solution", "show the solution; the question then earns nothing")
 UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
-LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
+_LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
 NEXT = Hotkey("enter", "next", "go on to the next question")
-FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
-TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
-RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
-CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
-DEMO_AS_HINT = Hotkey(
+_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+_TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
+_RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
+_CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
+_DEMO_AS_HINT = Hotkey(
     "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
 )
-PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
-FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
+_PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
+_FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
-END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
-END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
-TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+_END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
+_END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+_TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
 LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
 _SURE = ("guess", "unsure", "fairly", "sure")
 
@@ -122,20 +564,20 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
         to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
-        return [*to_first, number_key(quiz), PREVIOUS, END_NOW, HELP]
+        return [*to_first, _number_key(quiz), _PREVIOUS, _END_NOW, HELP]
     if quiz.posed is None:
-        leave = [TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
-        return [*leave, *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+        leave = [_TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
-        go_on = [FORWARD, TO_QUESTION] if quiz.looked else [NEXT]
-        proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
+        proof = [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
         return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
-        said = zip(words, sureness(chance(question)).items(), strict=True)
-        rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
-        return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
+        said = zip(words, confidence_keys(chance(question)).items(), strict=True)
+        rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+        return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
     return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
@@ -146,328 +588,21 @@ def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     if quiz.posed is None:
         return []
     if quiz.rules.exam:
-        return [*([PREVIOUS] if quiz.place else []), FOLLOWING, flag, HELP, END]
+        return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
     left = max(0, len(quiz.posed.question.hints) - quiz.hints)
     more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
     hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-    demos = [DEMO_AS_HINT] if demo and not quiz.rules.timed else []
-    return [*hint, *_back(quiz), SOLVE, SKIP, *demos, flag, HELP, QUIT]
+    demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
+    return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]
 
 
 def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
-    return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
+    return [_LOOK_BACK] if quiz.looked < len(quiz.behind) else []
 
 
 def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
     """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
-    end = END_HERE if quiz.answers and leave is not QUIT else leave
+    end = _END_HERE if quiz.answers and leave is not QUIT else leave
     return [end if key is QUIT else key for key in keys]
-
-
-# The screen of a quiz: each answer is saved before its verdict is shown.
-
-_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
-
-
-class QuizScreen(AnswerScreen, SittingScreen):
-    """A quiz."""
-
-    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
-        super().__init__(desk)
-        self.quiz = state
-        self.note = command.opening
-        self.command = command
-        self._first: Quiz | None = None  # before what was wrong was asked once more
-        self._log = AnswerLog(desk.progress, desk.concepts)
-        self._dice = dice
-        self._number = NumberEntry()
-        before = self._strengths(state.began).values()
-        self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
-
-    @property
-    def scene(self) -> Hashable:
-        now = self.quiz
-        return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped
-
-    @property
-    def added(self) -> Hashable:
-        return self.quiz.hints
-
-    @property
-    def over(self) -> bool:
-        return self.quiz.over
-
-    @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self.over and self.quiz.rules.exam else ()  # nobody leaves verdicts that were not seen
-
-    def body(self) -> RenderableType:
-        if self.quiz.overview:
-            return overview(self.quiz, self._number)
-        if self.quiz.posed is None:
-            return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
-        if answer := self.quiz.shown:
-            head = Group(self._where(), question_view.verdict(answer), Text())
-            view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
-            return Group(head, view, Text())
-        asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        return Group(self._where(), Text(), *asked, Text())
-
-    def above_keys(self) -> list[RenderableType]:
-        """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
-        posed = self.typing
-        left = self._left()
-        field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
-        return [*self._note_lines(), *field, *([question_view.remaining(left)] if left is not None else [])]
-
-    def patience(self) -> float | None:
-        left = self._left()
-        return None if left is None else question_view.until_change(left)
-
-    def tick(self) -> bool:
-        """End the question, or the whole exam, when its time is over; what was entered counts as the answer."""
-        if self._left() != timedelta(0):
-            return False
-        posed, text = self.quiz.posed, self.entry.text
-        self._do(Late("" if posed and is_command(text, posed.question) else text))
-        self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
-        return True
-
-    def keys(self) -> list[Hotkey]:
-        has_demo = self._demo is not None
-        keys = _key_line(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
-        return inside(keys, self.quiz, self.leave)
-
-    def escape_keys(self) -> list[Hotkey]:
-        keys = _command_keys(self.quiz, self._flag_key(), demo=self._demo is not None)
-        return inside(keys, self.quiz, self.leave)
-
-    def press(self, key: str) -> None:
-        posed = self.quiz.posed
-        match key:
-            case "u":
-                self._number.clear()
-                self._do(QuizAction.UNDO)
-            case "q" if posed or self.quiz.overview:
-                self._stop()
-            case _ if self.quiz.overview:
-                self._press_in_overview(key)
-            case _ if posed is None:
-                self._press_at_end(key)
-            case "d":
-                self._show_demo()
-            case "f":
-                self.flag(posed.question.key)
-            case "p":
-                self._prove(posed)
-            case "enter" | "space" | "escape" if self.quiz.judged:
-                self._go_on(key)
-            case _ if not self.quiz.judged:
-                self._press_on_question(posed, key)
-
-    def _go_on(self, key: str) -> None:
-        """Leave a verdict; escape leaves all that were looked at again, and stays on the last one."""
-        for _ in range(self.quiz.looked if key == "escape" else 1):
-            self._do(QuizAction.NEXT)
-
-    def _press_in_overview(self, key: str) -> None:
-        if (place := self._number.press(key, self.quiz)) is not None:
-            self._do(GoTo(place))
-
-    def _press_at_end(self, key: str) -> None:
-        if key == "d":
-            self._show_demo()
-        elif key == "r" and self.quiz.missed:
-            self._retry()
-        elif key in ("enter", "q", "escape"):
-            self.left = True
-
-    def _press_on_question(self, posed: Posed, key: str) -> None:
-        """Obey a key while a question waits for its answer, or for how sure the learner is of it."""
-        if self.quiz.pending:
-            said = sureness(chance(posed.question))
-            if key.isdecimal() and int(key) in said:
-                self._do(SetSureness(said[int(key)]))
-        elif self.quiz.rules.exam and key in ("h", "x"):
-            self.note = question_view.IN_EXAM
-        elif key in _ACTIONS:
-            self._do(_ACTIONS[key])
-        elif not self.typing:
-            self.enter(key)
-
-    def _stop(self) -> None:
-        """End the quiz, and leave at once if there is no result; an exam shows its overview first."""
-        if self.quiz.rules.exam and not self.quiz.overview:
-            self._do(QuizAction.OVERVIEW)
-            return
-        self._do(QuizAction.STOP)
-        self.left = not self.quiz.answers
-
-    def _show_demo(self) -> None:
-        """Run the demo, while no clock runs; before the answer it counts as all hints."""
-        posed = self.quiz.posed
-        if posed and self.quiz.rules.exam:
-            self.note = question_view.IN_EXAM
-        elif self._left() is None and not self.quiz.pending:
-            shown = self.run_demo(self._demo, answered=posed.question.key if posed else "")
-            self._do(QuizAction.DEMO if shown else QuizAction.BACK)
-
-    def summary(self) -> RenderableType:
-        """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
-        if (self.quiz.stopped or not self.quiz.over) and not self.quiz.answers and not self._first:
-            return Group()
-        return Group(*quiz_result.review(self._first or self.quiz), self._result())
-
-    def _result(self) -> RenderableType:
-        return quiz_result.result(
-            quiz_result.QuizResult(
-                quiz=self._first or self.quiz,
-                again=self.quiz if self._first else None,
-                strengths=self._strengths(self.desk.clock()),
-                called=self._log.called,
-                concepts=self.desk.concepts,
-                command=self.command,
-                explained=self._is_first,
-            )
-        )
-
-    def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
-        return mastery.strengths(self.desk.progress.last_answers(), study_day(at))
-
-    def help(self) -> RenderableType:
-        return Group(super().help(), *(quiz_result.legend() if self.over else []))
-
-    @property
-    def answering(self) -> Posed | None:
-        return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
-
-    def submit(self, text: str) -> None:
-        self._do(Given(text))
-
-    def _left(self) -> timedelta | None:
-        return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
-
-    @property
-    def _demo(self) -> DemoLink | None:
-        return self.demo_of(self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.wanting(self.quiz))
-
-    def _where(self) -> Text:
-        assert self.quiz.posed is not None  # noqa: S101
-        posed = self.quiz.posed
-        return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.desk.place)
-
-    def _note_lines(self) -> list[RenderableType]:
-        return note_lines(self.note or question_view.remark(self.quiz))
-
-    def _flag_key(self) -> Hotkey:
-        return self.flag_key(self.quiz.posed.question.key if self.quiz.posed else "")
-
-    def _prove(self, posed: Posed) -> None:
-        if not self.quiz.judged:
-            self.note = "The proof comes with the verdict."
-        elif posed.question.proof is None:
-            self.note = "This question has no proof."
-        else:
-            self.run_proof(posed)
-            self._do(QuizAction.BACK)
-
-    def _retry(self) -> None:
-        self._first = self._first or self.quiz
-        missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
-        self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
-        self.entry = Entry()  # drop what was entered before the quiz was stopped
-        self._log.close()
-
-    def _do(self, event: Event) -> None:
-        """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
-        after = quiz.step(self.quiz, event, now)
-        added, removed = quiz.news(self.quiz, after)
-        if removed:
-            self._log.undo(removed, now)
-        if added:
-            self._log.append(added, retry=self.quiz.retry)
-        if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
-            self.entry, self.escaped = Entry.of(after.given), False
-        if isinstance(event, Given):
-            self.note = after.unclear
-        self.quiz = after
-
-
-# A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted.
-
-
-class QuizByLines(QuizScreen):
-    """A quiz that obeys lines as well as keys."""
-
-    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
-        super().__init__(desk, state, dice, command)
-        self.unread: dict[str, str] = {}  # why the answer to a question could not be read
-        self._unread_sureness = False  # the next line is the sureness of such an answer
-
-    def new_lines(self) -> RenderableType:
-        if answer := self.quiz.shown:
-            return Group(question_view.verdict(answer), *question_view.judged(answer))
-        if self.quiz.pending:
-            return Text(question_view.remark(self.quiz))
-        if self.quiz.overview:
-            return overview(self.quiz, self._number)
-        assert self.quiz.posed is not None  # noqa: S101
-        opening = self._note_lines() if not self.quiz.place else []
-        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
-
-    def goes_on(self) -> bool:
-        """Go on after a verdict, and end an exam whose answers nobody can change."""
-        goes_on = self.quiz.judged or (self.quiz.overview and self.command.final)
-        self._do(QuizAction.STOP if self.quiz.overview and self.command.final else QuizAction.NEXT)
-        return goes_on
-
-    def handle_line(self, line: str) -> None:
-        """Obey a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
-        if self._unread_sureness:
-            self._unread_sureness = False
-            return
-        posed = self.quiz.posed
-        key = line.removeprefix(":")
-        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
-        if said and (key in map(str, said) or self.command.final or not key):
-            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
-            return
-        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
-        self.note = ""
-        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
-            self.run_proof(self.quiz.answers[-1].posed)
-            self._do(QuizAction.BACK)
-        elif as_key:
-            self.obey(key)
-            if key == "h" and posed and self.quiz.hints:
-                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
-        elif self.quiz.pending:
-            self.note = question_view.remark(self.quiz)
-        elif posed and is_command(line, posed.question):
-            self.note = f"`{line}` is a key: type :{line} to use it."
-            self._pass_over(posed, line, self.note)
-        elif posed:
-            self._do(Given(line) if line else QuizAction.SKIP)
-            self._pass_over(posed, line, self.note)
-        else:
-            self._obey_after_questions(line)
-
-    def _obey_after_questions(self, line: str) -> None:
-        """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
-        if self.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(self.quiz.asked):
-            self._do(GoTo(int(line) - 1))
-        elif not line:
-            self.obey("enter")
-
-    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """If nobody is there to try again, report a line that is not an answer, and skip the question."""
-        if not self.command.final or not unclear:
-            return
-        key = posed.question.key
-        self.unread[key] = unclear
-        self._unread_sureness = self.quiz.rules.confidence
-        style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
-        self._do(QuizAction.SKIP)

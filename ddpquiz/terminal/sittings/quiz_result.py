@@ -10,17 +10,17 @@ from ddpquiz.curriculum.concept import Concept, Level
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS, Strength
 from ddpquiz.learning.quiz import Quiz
-from ddpquiz.learning.quiz_scores import LevelScore, calibration_of, scores, wanting
-from ddpquiz.learning.statistics import ENOUGH, Calibration, Lean
+from ddpquiz.learning.quiz_scores import LevelScore, calibration_of, scores, weakest_concept
+from ddpquiz.learning.statistics import ENOUGH, Bias, Calibration
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
-_LEANS = {
-    Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
-    Lean.UNDER: "You know more than you think: said {said:.0%} on average, right {right:.0%}.",
-    Lean.NONE: "You judge yourself well: the difference between what you said and what was right is within chance.",
+_BIASES = {
+    Bias.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
+    Bias.UNDER: "You know more than you think: said {said:.0%} on average, right {right:.0%}.",
+    Bias.NONE: "You judge yourself well: the difference between what you said and what was right is within chance.",
     None: "It takes {enough} answers to see whether you judge yourself well. `ddpquiz stats` adds them up.",
 }
 
@@ -42,7 +42,7 @@ class QuizResult:
     quiz: Quiz
     again: Quiz | None  # the last retry of what was wrong
     strengths: Mapping[str, Strength]
-    called: int  # cards that became due
+    made_due: int  # cards that became due
     concepts: Mapping[str, Concept]
     command: QuizCommand
     explained: bool  # the percentages come with their legend
@@ -108,8 +108,8 @@ def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) 
 def _calibration(sure: Calibration) -> list[RenderableType]:
     rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in sure.bands)
     brier = f"Brier score {sure.brier:.2f}: 0 is perfect, always saying 50% gives 0.25."
-    lean = _LEANS[sure.lean].format(said=sure.said, right=sure.right, enough=ENOUGH)
-    return [columns(rows), Text(lean), Text(brier, style="quiet")]
+    bias = _BIASES[sure.bias].format(said=sure.said, right=sure.right, enough=ENOUGH)
+    return [columns(rows), Text(bias), Text(brier, style="quiet")]
 
 
 def _next(done: QuizResult) -> RenderableType:
@@ -119,10 +119,10 @@ def _next(done: QuizResult) -> RenderableType:
     rows: list[tuple[str, str]] = []
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
-    if weak := wanting(quiz):
+    if weak := weakest_concept(quiz):
         rows.append((f"ddpquiz learn {weak}", "read about the concept that you missed most"))
-    if done.called:
-        rows.append(("ddpquiz study", f"{plural(done.called, 'card')} became due because of these answers"))
+    if done.made_due:
+        rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else done.command.whole or test
         left = _questions(score.asked - score.answered)

@@ -1,40 +1,59 @@
-"""Draw cards: the header, the grades and what is due; and the result of a sitting with cards."""
+"""A sitting with cards: which cards, one after the other on the screen, each grade saved at once, and the result."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Question
+from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
-from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import MORE, Deal, Hiding, Return, Review, Sitting, StudyAction, StudySummary, sum_up
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, Schedule, study_day
+from ddpquiz.learning.study import (
+    MORE,
+    Hiding,
+    Return,
+    Review,
+    SessionQueue,
+    Sitting,
+    StudyAction,
+    StudySummary,
+    sum_up,
+)
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, section
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting import (
+    DEMO,
+    PROOF,
+    SOURCE,
+    ByLines,
+    SessionContext,
+    SittingScreen,
+    command_words,
+    run_session,
+)
 
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
-
-# Draw cards: the header, the grades and what is due; and the result of a sitting with cards.
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
-LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
+_LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
@@ -43,6 +62,7 @@ GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
+LIMIT = 20  # cards of a sitting, unless another limit is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
@@ -53,10 +73,356 @@ WELCOME = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudyChoice:
+    """Which cards to ask, and how: what the options of `ddpquiz study` say."""
+
+    concept: Sequence[str] | None = None
+    level: str | None = None
+    track: str | None = None
+    limit: int = LIMIT
+    new: int | None = None
+    retention: float | None = None
+    every: bool = False
+    cram: bool = False
+    two_button: bool = False
+
+    @property
+    def a_day(self) -> int | None:
+        """New cards per day; None, without a limit, where concepts were named and no number was given."""
+        return self.new if self.new is not None else None if self.concept else standing.NEW_A_DAY
+
+    @property
+    def filtered(self) -> str:
+        """The command line that chooses from the same cards."""
+        return command_words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given, without the number of new cards."""
+        limit = None if self.limit == LIMIT else self.limit
+        flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
+        return command_words(self.filtered, **{"--limit": limit, **flags})
+
+
+def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
+    """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
+    catalog, progress, at = context.catalog, context.progress, context.clock()
+    concepts = catalog.choose(choice.concept, choice.track)
+    cards = [card for concept in concepts for card in concept.cards if choice.level in (None, card.level)]
+    opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
+    sitting = begin(catalog, cards, choice, progress, at)
+    if not sitting.chosen.cards:
+        demos = [link.run for concept in concepts for link in concept.demos]
+        above = [Text(opening), Text()] if opening else []
+        show(console, Group(*above, _nothing_due(sitting, cards, choice, demos)))
+        return
+    welcome = [] if progress.memories() else [WELCOME]
+    screen = StudyScreen(
+        context,
+        sitting,
+        a_day=choice.a_day,
+        go_on=choice.command,
+        opening=[*welcome, *filter(None, [opening])],
+    )
+    run_session(screen, console)
+
+
+def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime) -> Sitting:
+    """A sitting that asks some of these cards, with the first one on screen."""
+    day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
+    memories = {key: memory for key, memory in progress.memories().items() if key in here}
+    hidden = progress.hidden(day)
+    rules = study.QueueRules(
+        limit=choice.limit,
+        new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
+        cram=choice.cram,
+        hidden=hidden,
+        proven=() if choice.every else _proven(progress, day),
+        earlier=progress.grades(day),
+    )
+    asked = {key: memory for key, memory in memories.items() if key not in hidden}
+    chosen = study.choose_cards(cards, memories, day, rules)
+    return study.begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
+
+
+def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, demos: Sequence[str]) -> RenderableType:
+    """Draw what else there is to do when no card was chosen."""
+    day, held = study_day(sitting.since), sitting.chosen.held
+    mine = {card.key for card in cards}
+    soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
+    new = f"{choice.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
+    instead = [
+        (f"{choice.filtered} --cram", "go over cards that are not due"),
+        *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
+        (test, "find out how strong you are"),
+        *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
+    ]
+    lines: list[RenderableType] = [
+        Text("Nothing is due.", style="head"),
+        Text(f"Due in the next seven days: {forecast(soon, day)}."),
+    ]
+    if sitting.chosen.proven_held:
+        lines.append(Text(proven(sitting.chosen.proven_held)))
+    if hidden := sum(card.key in sitting.chosen.rules.hidden for card in cards):
+        what = plural(hidden, "card is", "cards are")
+        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
+    return Group(*lines, *section("Instead", Commands(instead)))
+
+
+def _aim(progress: Progress, retention: float, at: datetime) -> str:
+    """Change the retention from now on, and return what that means in a sentence."""
+    before = progress.weights()
+    weights = replace(before, retention=retention)
+    if weights == before:
+        return f"You aim to recall {retention:.0%} of the cards that come due, as before."
+    progress.use_weights(weights, at)
+    return (
+        f"From now on you aim to recall {retention:.0%} of the cards that come due: "
+        f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
+        "Cards that are already scheduled keep their day."
+    )
+
+
+def _proven(progress: Progress, day: date) -> set[str]:
+    """The concepts that answers to questions have proven strong."""
+    known = mastery.strengths(progress.last_answers(), day)
+    return {name for name, strength in known.items() if strength.label is mastery.Label.STRONG}
+
+
+_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
+
+
+class StudyScreen(SittingScreen):
+    """A sitting with cards. `go_on` is the command that was given, without the number of new cards."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        sitting: study.Sitting,
+        *,
+        a_day: int | None = standing.NEW_A_DAY,
+        go_on: str = "ddpquiz study",
+        opening: Sequence[str] = (),
+    ) -> None:
+        super().__init__(context)
+        self.sitting = sitting
+        self.lookup: Lookup | None = None
+        self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
+        self._a_day = a_day  # new cards; None: without a limit
+        self._go_on = go_on
+        self.opening = opening  # above the first card
+        self.by_lines = StudyByLines(self)
+
+    @property
+    def scene(self) -> Hashable:
+        look = self.lookup
+        found = look and (look.open, look.answered, look.hits if look.open else ())
+        return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
+
+    @property
+    def reading(self) -> bool:
+        return bool(self.lookup and self.lookup.open)
+
+    @property
+    def writing(self) -> bool:
+        return self.lookup is not None
+
+    @property
+    def over(self) -> bool:
+        return self.sitting.card is None
+
+    def body(self) -> RenderableType:
+        if self.lookup:
+            return self.lookup.body()
+        if self.sitting.card is None:
+            return Group(self.summary(), Text(), *note_lines(self.note))
+        parts: list[RenderableType] = []
+        if not self.sitting.previous and not self.sitting.shown:
+            parts += [part for text in self.opening for part in (prose(text, "quiet"), Text())]
+        parts.append(self.where())
+        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
+        if not self.sitting.shown:
+            return Group(*parts, Text(self.about_last(), style="quiet"), Text(), front, *below)
+        back = [Barred(prose(self.sitting.card.back))]
+
+        def around(width: int) -> RenderableType:
+            return Group(*parts, *below, self.foot(width))
+
+        return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
+
+    def above_keys(self) -> list[RenderableType]:
+        if self.lookup:
+            return self.lookup.field()
+        if self.sitting.card is None or not self.sitting.shown:
+            return []
+        if self.sitting.cram:
+            return [buttons(dict.fromkeys(self.sitting.buttons))]
+        return [buttons(self.sitting.preview(study_day(self.context.clock())))]
+
+    def keys(self) -> list[Hotkey]:
+        if self.lookup:
+            return self.lookup.keys()
+        undo = [UNDO] if self.sitting.previous else []
+        demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
+        if (card := self.sitting.card) is None:
+            more = [more_key(len(held))] if (held := self.sitting.chosen.held) else []
+            return [Hotkey("enter", "leave"), *more, *undo, *demo, _LOOK, HELP]
+        turn = GOOD if self.sitting.shown else SHOW
+        proof = [PROOF] if self.sitting.shown and self._proof() else []
+        source = [SOURCE] if card.source and self.sitting.shown else []
+        flag = self.flag_key(card.key)
+        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
+        return [turn, *undo, *usual, *source, flag, _LOOK, BURY, SUSPEND, HELP, self.leave]
+
+    def all_keys(self) -> list[Hotkey]:
+        asked = self.sitting.card and self.sitting.shown and not self.lookup
+        grades = enumerate(self.sitting.buttons if asked else (), 1)
+        return [*(Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
+
+    def handle_key(self, key: str) -> None:
+        if self.lookup:
+            self.note = ""
+            self.lookup = self.lookup.key(key)
+        else:
+            super().handle_key(key)
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: one that moves in the words of a search scrolls nothing."""
+        return "" if self.lookup and self.lookup.changes_text(key) else super()._scrolling(key)
+
+    def press(self, key: str) -> None:
+        card = self.sitting.card
+        match key:
+            case "/":
+                from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
+
+                self.lookup = Lookup(self.context.catalog)
+            case "u":
+                self.note = "undone" if self.sitting.previous else ""
+                self._do(StudyAction.UNDO)
+            case "d":
+                self.run_demo(self.demo_of(self._concept_to_run()))
+                self._do(StudyAction.BACK)
+            case "n" if card is None:
+                self._do(StudyAction.MORE)
+            case _ if card is None:
+                self.left = key in ("enter", "q", "escape")  # not space, which may be pressed once too often
+            case "p":
+                self._prove()
+            case "f":
+                self.flag(card.key)
+            case "v" if self.sitting.shown:
+                self.show_source(card.source)
+            case _:
+                self._press_on_card(key)
+
+    def _press_on_card(self, key: str) -> None:
+        """Obey a key that does something to the card on screen."""
+        buttons = dict(zip("1234", self.sitting.buttons, strict=False))
+        if key in ("space", "enter"):
+            self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
+        elif key in buttons:
+            self._do(buttons[key])
+        elif key in _ACTIONS:
+            self._do(_ACTIONS[key])
+            self.left = self.sitting.stopped
+
+    def summary(self) -> RenderableType:
+        return result(self.sitting, self.context, self._a_day, self._go_on, self._concept_to_read())
+
+    def _do(self, event: study.Event) -> None:
+        """Do a step, and save what it changed before anything else is shown."""
+        now = self.context.clock()
+        after, (added, removed) = study.step(self.sitting, event, now)
+        if added:
+            self._receipts.append(self._save(added, now))
+        if removed and (receipt := self._receipts.pop()):
+            self.context.progress.undo(receipt, now)
+        self.sitting = after
+
+    def _save(self, done: study.Done, now: datetime) -> Receipt | None:
+        """Append what was done to the log; a grade in a cram does not change the schedule."""
+        progress, card = self.context.progress, done.card.key
+        match done:
+            case Review():
+                return None if self.sitting.cram else progress.review(card, done.grade, now, done.took)
+            case Hiding(act=StudyAction.SUSPEND):
+                return progress.suspend(card, now)
+            case _:
+                return progress.bury(card, now)
+
+    def where(self) -> Text:
+        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
+
+    def about_last(self) -> str:
+        leech = self.sitting.leech
+        return _about_last(self.sitting, has_demo=bool(leech and self.demo_of(leech.concept)))
+
+    def _concept_to_read(self) -> str | None:
+        """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
+        return study.sum_up(self.sitting).weakest_concept or self._weakest
+
+    @cached_property
+    def _weakest(self) -> str | None:
+        answers = (
+            row for row in self.context.progress.last_answers() if row.item.rpartition("/")[0] in self.context.concepts
+        )
+        return mastery.weakest(mastery.strengths(answers, study_day(self.context.clock())))
+
+    def _concept_to_run(self) -> str | None:
+        """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
+        if self.sitting.card is None:
+            return self._concept_to_read()
+        leech = None if self.sitting.shown else self.sitting.leech
+        return (leech or self.sitting.card).concept
+
+    def _proof(self) -> Question | None:
+        """Return the question whose proof shows what the card on screen says."""
+        card = self.sitting.card
+        found = self.context.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
+        return next(iter(found), None)
+
+    def _prove(self) -> None:
+        question = self._proof()
+        if question is None:
+            self.note = "This card has no proof."
+        elif not self.sitting.shown:
+            self.note = "The proof shows the answer; turn the card over first."
+        else:
+            self.run_proof(pose(question, random.Random(0)))  # noqa: S311
+            self._do(StudyAction.BACK)
+
+
+class StudyByLines(ByLines[StudyScreen]):
+    """A line is the name of a key; an empty one turns the card over, and `/words` looks the words up."""
+
+    def new(self) -> RenderableType:
+        screen, sitting = self.screen, self.screen.sitting
+        if screen.lookup:
+            return screen.lookup.body()
+        card = sitting.queue[0]
+        if sitting.shown:
+            return Group(Barred(prose(card.back)), *screen.above_keys())
+        last = [Text(text) for text in screen.opening if not sitting.previous] or [Text(screen.about_last())]
+        return Group(*filter(None, last), Text(), screen.where(), prose(card.front, "bold"))
+
+    def obey(self, line: str) -> None:
+        screen = self.screen
+        reading = screen.lookup is not None
+        screen.lookup = None
+        if line.startswith("/"):
+            screen.press("/")
+            screen.lookup = screen.lookup and screen.lookup.opened(line[1:])
+        elif line or not reading:
+            screen.handle_key(line.lower() or "space")
+
+
 def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due after a missed question" if sitting.called else ""
+    made_due = "due after a missed question" if sitting.is_made_due else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
     cram = "cram: the schedule does not change" if sitting.cram else ""
@@ -64,7 +430,7 @@ def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     flag = "flagged" if flagged else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
-    return header(path, f"{bar} {first}", *more, cram, again, called, flag, "" if path else sitting.queue[0].concept)
+    return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
 
 
 def buttons(days: Mapping[Grade, int | None]) -> Text:
@@ -76,12 +442,12 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def about_last(sitting: Sitting, *, has_demo: bool) -> str:
+def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
     """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
     before = sitting.previous
     if before is None or before.card is None or sitting.shown:
         return ""
-    if sitting.stuck:
+    if sitting.leech:
         return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
     done, cram = sitting.last, sitting.cram
     if done is None:
@@ -118,17 +484,6 @@ def proven(count: int) -> str:
     return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
-def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
-    """Draw what the learner can do when no card is due; `hidden` cards were hidden by the learner."""
-    lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
-    if held.proven_held:
-        lines.append(Text(proven(held.proven_held)))
-    if hidden:
-        what = plural(hidden, "card is", "cards are")
-        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
-    return Group(*lines, *section("Instead", Commands(more)))
-
-
 def forecast(soon: Sequence[int], day: date) -> str:
     """Return how many cards come due in the days after `day`, and when."""
     when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
@@ -136,16 +491,18 @@ def forecast(soon: Sequence[int], day: date) -> str:
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
 
-def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_read: str | None) -> RenderableType:
+def result(
+    sitting: Sitting, context: SessionContext, a_day: int | None, command: str, to_read: str | None
+) -> RenderableType:
     """Draw the result of a sitting.
 
     `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
     concept to read about.
     """
     summary = sum_up(sitting)
-    begun = standing.begun(sitting.memories, study_day(desk.clock()))
+    begun = standing.begun(sitting.memories, study_day(context.clock()))
     if not sitting.queue:
-        held = _held_back(sitting.deal, a_day, begun, command, cram=sitting.cram)
+        held = _held_back(sitting.chosen, a_day, begun, command, cram=sitting.cram)
     elif sitting.cram:
         held = [f"`{command}` begins anew."]
     else:
@@ -153,25 +510,25 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
     lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
     if summary.known:
         share = summary.recalled / summary.known
-        known = plural(summary.known, "card")
-        lines.append(Text(f"Of {known} learned before you recalled {summary.recalled} at first sight ({share:.0%})."))
+        known = f"{plural(summary.known, 'card')} learned before"
+        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
     if summary.pace:
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
-    lines.append(Text(_due(sitting, desk)))
-    if (found := desk.concepts.get(to_read or "")) and not desk.place:  # a path has its own lesson
+    lines.append(Text(_due(sitting, context)))
+    if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
 
 
 def _left(sitting: Sitting, command: str, begun: int) -> str:
-    """Return how many cards the next sitting deals, counted as in its header, and the command that continues."""
-    deal = sitting.deal
+    """Return how many cards the next sitting asks, counted as in its header, and the command that continues."""
+    chosen = sitting.chosen
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
-    left = [card for card in deal.cards if card.key not in done]
+    left = [card for card in chosen.cards if card.key not in done]
     again = sum(bool(sitting.grades(card)) for card in left)
-    fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
+    fills_up = min(chosen.due_held + chosen.later, len(chosen.cards) - len(left))  # to the limit that held these back
     count = len(left) - again + fills_up
     cards = plural(count, "card")
     coming = f"{again if count else plural(again, 'card')} coming again"
@@ -180,7 +537,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
-    """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+    """Return the command that asks the cards that are left; `begun` new cards were asked on this day."""
     if a_day is None:
         return command
     new = sum(sitting.memory(card) is None for card in sitting.queue)
@@ -188,35 +545,36 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
     return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
 
 
-def _due(sitting: Sitting, desk: Desk) -> str:
+def _due(sitting: Sitting, context: SessionContext) -> str:
     """Return how many cards are due now and soon, with the same words and numbers as the home page."""
-    day = study_day(desk.clock())
-    hidden = desk.progress.hidden(day)
-    cards = {card.key for concept in desk.concepts.values() for card in concept.cards} - hidden
-    known = {**sitting.memories, **desk.progress.memories()}  # a prediction may have made cards due meanwhile
+    day = study_day(context.clock())
+    hidden = context.progress.hidden(day)
+    cards = {card.key for concept in context.concepts.values() for card in concept.cards} - hidden
+    known = {**sitting.memories, **context.progress.memories()}  # a prediction may have made cards due meanwhile
     memories = {key: memory for key, memory in known.items() if key in cards}
     soon = forecast(study.due_soon(memories, day), day)
-    graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
+    graded = context.progress.grades(day)  # without those of a cram, which do not change the schedule
     again = study.coming_again(memories, graded)
     due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
     return f"Due now: {due}. In the next seven days: {soon}."
 
 
-def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
     lines: list[str] = []
-    if cram and deal.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
-    elif deal.due_held or deal.later:
-        counts = ((deal.due_held, "due"), (deal.later, "new"))
+    if cram and chosen.due_held:  # the next cram begins with the same cards
+        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+    elif chosen.due_held or chosen.later:
+        counts = ((chosen.due_held, "due"), (chosen.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
         lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
-    if a_day is not None and deal.of_other_days:
-        more = min(MORE, deal.of_other_days)
+    if a_day is not None and chosen.of_other_days:
+        more = min(MORE, chosen.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
+        limit = f"{plural(a_day, 'new card')} a day"
         today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {plural(a_day, 'new card')} a day{today}. {deal.of_other_days} wait: {lift}.")
-    return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
+        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
 
 
 def _seconds(duration: timedelta) -> str:
@@ -229,227 +587,3 @@ def _count(summary: StudySummary) -> str:
         return "No card was graded."
     new = f", {summary.new} of them new" if summary.new else ""
     return f"Done: {plural(summary.cards, 'card')}{new}."
-
-
-# The screen of a sitting with cards: each grade is saved before the next card is shown.
-
-_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
-
-
-class StudyScreen(SittingScreen):
-    """A sitting with cards. `go_on` is the command that was given, without the number of new cards."""
-
-    def __init__(
-        self,
-        desk: Desk,
-        sitting: study.Sitting,
-        *,
-        a_day: int | None = standing.NEW_A_DAY,
-        go_on: str = "ddpquiz study",
-        opening: Sequence[str] = (),
-    ) -> None:
-        super().__init__(desk)
-        self.sitting = sitting
-        self.lookup: Lookup | None = None
-        self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
-        self._a_day = a_day  # new cards; None: without a limit
-        self._go_on = go_on
-        self._opening = opening  # texts above the first card
-
-    @property
-    def scene(self) -> Hashable:
-        look = self.lookup
-        found = look and (look.open, look.answered, look.hits if look.open else ())
-        return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
-
-    @property
-    def reading(self) -> bool:
-        return bool(self.lookup and self.lookup.open)
-
-    @property
-    def writing(self) -> bool:
-        return self.lookup is not None
-
-    @property
-    def over(self) -> bool:
-        return self.sitting.card is None
-
-    def body(self) -> RenderableType:
-        if self.lookup:
-            return self.lookup.body()
-        if self.sitting.card is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
-        parts: list[RenderableType] = []
-        if not self.sitting.previous and not self.sitting.shown:
-            parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
-        parts.append(self._where())
-        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
-        if not self.sitting.shown:
-            return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
-        back = [Barred(prose(self.sitting.card.back))]
-
-        def around(width: int) -> RenderableType:
-            return Group(*parts, *below, self.foot(width))
-
-        return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
-
-    def above_keys(self) -> list[RenderableType]:
-        if self.lookup:
-            return self.lookup.field()
-        if self.sitting.card is None or not self.sitting.shown:
-            return []
-        if self.sitting.cram:
-            return [buttons(dict.fromkeys(self.sitting.buttons))]
-        return [buttons(self.sitting.preview(study_day(self.desk.clock())))]
-
-    def keys(self) -> list[Hotkey]:
-        if self.lookup:
-            return self.lookup.keys()
-        undo = [UNDO] if self.sitting.previous else []
-        demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
-        if (card := self.sitting.card) is None:
-            more = [more_key(len(held))] if (held := self.sitting.deal.held) else []
-            return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
-        turn = GOOD if self.sitting.shown else SHOW
-        proof = [PROOF] if self.sitting.shown and self._proof() else []
-        source = [SOURCE] if card.source and self.sitting.shown else []
-        flag = self.flag_key(card.key)
-        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
-        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, self.leave]
-
-    def all_keys(self) -> list[Hotkey]:
-        asked = self.sitting.card and self.sitting.shown and not self.lookup
-        grades = enumerate(self.sitting.buttons if asked else (), 1)
-        return [*(Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
-
-    def handle_key(self, key: str) -> None:
-        if self.lookup:
-            self.note = ""
-            self.lookup = self.lookup.key(key)
-        else:
-            super().handle_key(key)
-
-    def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: one that moves in the words of a search scrolls nothing."""
-        return "" if self.lookup and self.lookup.changes_text(key) else super()._scrolling(key)
-
-    def press(self, key: str) -> None:
-        card = self.sitting.card
-        match key:
-            case "/":
-                from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
-
-                self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
-            case "u":
-                self.note = "undone" if self.sitting.previous else ""
-                self._do(StudyAction.UNDO)
-            case "d":
-                self.run_demo(self.demo_of(self._concept_to_run()))
-                self._do(StudyAction.BACK)
-            case "n" if card is None:
-                self._do(StudyAction.MORE)
-            case _ if card is None:
-                self.left = key in ("enter", "q", "escape")  # not space, which may be pressed once too often
-            case "p":
-                self._prove()
-            case "f":
-                self.flag(card.key)
-            case "v" if self.sitting.shown:
-                self.show_source(card.source)
-            case _:
-                self._press_on_card(key)
-
-    def _press_on_card(self, key: str) -> None:
-        """Obey a key that does something to the card on screen."""
-        buttons = dict(zip("1234", self.sitting.buttons, strict=False))
-        if key in ("space", "enter"):
-            self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
-        elif key in buttons:
-            self._do(buttons[key])
-        elif key in _ACTIONS:
-            self._do(_ACTIONS[key])
-            self.left = self.sitting.stopped
-
-    def summary(self) -> RenderableType:
-        return result(self.sitting, self.desk, self._a_day, self._go_on, self._concept_to_read())
-
-    def new_lines(self) -> RenderableType:
-        if self.lookup:
-            return self.lookup.body()
-        if self.sitting.shown:
-            return Group(Barred(prose(self.sitting.queue[0].back)), *self.above_keys())
-        last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
-        return Group(*filter(None, last), Text(), self._where(), prose(self.sitting.queue[0].front, "bold"))
-
-    def handle_line(self, line: str) -> None:
-        """Obey a line: the name of a key; an empty line turns the card over. `/words` looks the words up."""
-        reading = self.lookup is not None
-        self.lookup = None
-        if line.startswith("/"):
-            self.press("/")
-            self.lookup = self.lookup and self.lookup.opened(line[1:])
-        elif line or not reading:
-            self.handle_key(line.lower() or "space")
-
-    def _do(self, event: study.Event) -> None:
-        """Do a step, and save what it changed before anything else is shown."""
-        now = self.desk.clock()
-        after = study.step(self.sitting, event, now)
-        added, removed = study.news(self.sitting, after)
-        if added:
-            self._receipts.append(self._save(added, now))
-        if removed and (receipt := self._receipts.pop()):
-            self.desk.progress.undo(receipt, now)
-        self.sitting = after
-
-    def _save(self, done: study.Done, now: datetime) -> Receipt | None:
-        """Append what was done to the log; a grade in a cram does not change the schedule."""
-        progress, card = self.desk.progress, done.card.key
-        match done:
-            case Review():
-                return None if self.sitting.cram else progress.review(card, done.grade, now, done.took)
-            case Hiding(act=StudyAction.SUSPEND):
-                return progress.suspend(card, now)
-            case _:
-                return progress.bury(card, now)
-
-    def _where(self) -> Text:
-        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.desk.place)
-
-    def _about_last(self) -> str:
-        stuck = self.sitting.stuck
-        return about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
-
-    def _concept_to_read(self) -> str | None:
-        """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
-        return study.sum_up(self.sitting).wanting or self._weakest
-
-    @cached_property
-    def _weakest(self) -> str | None:
-        answers = (
-            row for row in self.desk.progress.last_answers() if row.item.rpartition("/")[0] in self.desk.concepts
-        )
-        return mastery.weakest(mastery.strengths(answers, study_day(self.desk.clock())))
-
-    def _concept_to_run(self) -> str | None:
-        """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
-        if self.sitting.card is None:
-            return self._concept_to_read()
-        stuck = None if self.sitting.shown else self.sitting.stuck
-        return (stuck or self.sitting.card).concept
-
-    def _proof(self) -> Question | None:
-        """Return the question whose proof shows what the card on screen says."""
-        card = self.sitting.card
-        found = self.desk.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
-        return next(iter(found), None)
-
-    def _prove(self) -> None:
-        question = self._proof()
-        if question is None:
-            self.note = "This card has no proof."
-        elif not self.sitting.shown:
-            self.note = "The proof shows the answer; turn the card over first."
-        else:
-            self.run_proof(pose(question, random.Random(0)))  # noqa: S311
-            self._do(StudyAction.BACK)

@@ -1,0 +1,165 @@
+"""Demos and proofs on real ranks, from a screen and back to it.
+
+The first card does not wait for what starts ranks, so that is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import DemoLink
+from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, demo_names, read_demo
+from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.errors import ContentError, UserError
+from ddpquiz.learning.side_files import Timing, save_timing
+from ddpquiz.paths import data_dir, demo_file, demo_name, demos_dir, packs_dir
+from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.kit.style import console
+
+if TYPE_CHECKING:
+    from ddpquiz.events.run_state import RunState
+    from ddpquiz.learning.progress import Progress  # the list of demos needs no database
+    from ddpquiz.ranks.request import Request
+    from ddpquiz.terminal.sittings.prediction import PredictedRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoVisit:
+    """How a demo is run from a screen.
+
+    The question `answered` is on screen already, so it is not asked for the prediction; a question of the concept
+    `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
+    once it has ended. `asked_at` and `run_at` are the places in a guided path.
+    """
+
+    answered: str = ""
+    about: str = ""
+    predict: bool = True
+    step: bool = False
+    asked_at: str = ""
+    run_at: str = ""
+
+
+PLAIN_VISIT = DemoVisit()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOutcome:
+    """What came of a demo: a remark about the prediction, whether there was one, and whether the run ended well."""
+
+    remark: str
+    was_predicted: bool
+    ended_well: bool
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """What a sitting runs on ranks. Each method leaves the terminal usable, and may raise UserError."""
+
+    catalog: Catalog
+    progress: Progress
+    clock: Callable[[], datetime]
+
+    def warm(self) -> None:
+        """Import torch in the background, so that a demo starts at once; if that fails, the demo reports it."""
+        from ddpquiz.ranks import launch
+
+        with contextlib.suppress(UserError):
+            launch.warm()
+
+    def demo(self, link: DemoLink, how: DemoVisit = PLAIN_VISIT) -> DemoOutcome | None:
+        """Run a demo after a prediction; None if the learner declines the run. In a pipe, nothing is asked."""
+        from ddpquiz.ranks.request import Request
+        from ddpquiz.terminal.sittings.prediction import NoRun
+
+        script, asked = script_of(link.run), None
+        if how.predict and is_interactive():
+            try:
+                asked = self._ask(link, how)
+            except NoRun:
+                return None
+        ranks = asked.link.ranks if asked else link.ranks
+        restarts = read_demo(script).restarts
+        request = Request(script, args=link.args, ranks=ranks, timeout=DEMO_PATIENCE, restarts=restarts)
+        run = _run(request, link, how, asked)
+        save_time(script, link.args, run)
+        return DemoOutcome(
+            remark=asked.remark(run, self.progress, self.clock()) if asked else "",
+            was_predicted=bool(asked and asked.answer),
+            ended_well=bool(run.end and run.end.ok),
+        )
+
+    def _ask(self, link: DemoLink, how: DemoVisit) -> PredictedRun | None:
+        from ddpquiz.terminal.sittings import prediction
+
+        predicted = prediction.find_question(self.catalog, link, how.about)
+        if predicted is None or predicted[1].key == how.answered:
+            return None
+        return prediction.ask(self.catalog, *predicted, console(), how.asked_at)
+
+    def prove(self, posed: Posed) -> None:
+        """Run the proof of a question, and return once the learner has read the result."""
+        from ddpquiz.terminal.sittings import proof
+
+        proof.visit(posed, console())
+
+
+def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun | None) -> RunState:
+    from ddpquiz.ranks.elastic_run import begin
+    from ddpquiz.terminal.runs import plain_lines, watch
+    from ddpquiz.terminal.runs.frame import Hint
+
+    if not is_interactive():
+        return plain_lines.print_run(begin(request), console())
+    hint = replace(asked.hint if asked else Hint(link.look), place=how.run_at)
+    options = watch.LiveOptions(hint=hint, stay=True, step=how.step)
+    return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
+
+
+def script_of(name: str) -> Path:
+    """The script of a demo. UserError if no demo has that name."""
+    from ddpquiz.curriculum.packs import allowed_pack
+
+    pack, slash, demo = name.rpartition("/")
+    path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")
+    if path.is_file():
+        allowed_pack(pack)
+    else:
+        near = _meant(name)
+        hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
+        raise UserError(f"No demo named '{name}'. {hint}")
+    return path
+
+
+def _meant(name: str) -> str:
+    """The demo that is probably meant, otherwise "".
+
+    That is one of a pack with this name, one with nearly the same name, the first one of a concept with that name, or
+    one with a similar name.
+    """
+    import difflib
+
+    from ddpquiz.curriculum import loading
+
+    added = [f"{file.parts[-3]}/{file.stem}" for file in packs_dir().glob("*/demos/[a-z]*.py")]
+    demos = sorted([*demo_names(demos_dir()), *added])
+    same = [demo for demo in demos if demo.rpartition("/")[2] == name]
+    same += difflib.get_close_matches(name, demos, 1, cutoff=0.8)
+    try:
+        concepts = loading.load().concepts
+    except ContentError:  # demos are also found while content is being edited
+        concepts = ()
+    about = [one.demos[0].run for one in concepts if one.demos and name.lower() in f"{one.id} {one.title}".lower()]
+    return next(iter([*same, *about, *difflib.get_close_matches(name, demos, 1)]), "")
+
+
+def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
+    """Save how long a demo took, if it succeeded."""
+    if seen.end and seen.end.ok:
+        save_timing(data_dir(), demo_name(script), Timing(round(seen.end.time, 2), seen.ranks, args))
