@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from inline_snapshot import snapshot
 from places import DATA
 from typer.testing import CliRunner
 
@@ -80,15 +81,17 @@ def test_json_holds_the_problems_and_nothing_else_is_printed(content):
 def test_a_path_that_is_not_there_is_one_line(content):
     result = run("nowhere")
     assert result.exit_code == 1
-    assert result.stderr == "nowhere:1:1: there is no such file or folder\n1 problem\n"
+    assert result.stderr == snapshot("nowhere:1:1: there is no such file or folder\n1 problem\n")
 
 
 def test_proofs_from_elsewhere_run_only_when_they_are_trusted(content):
     result = run(content, "--proofs")
     assert isinstance(result.exception, UserError)
     assert str(result.exception) == (
-        "content is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
-        " Read them, then add --trust."
+        snapshot(
+            "content is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
+            " Read them, then add --trust."
+        )
     )
 
 

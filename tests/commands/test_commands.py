@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from places import TESTS
 from run_program import SAMPLE, environment, piped
 
 
 def test_rebuilding_says_what_it_did(home):
     piped(home, "study", lines="\n3\n\n1\n")
-    assert piped(home, "progress", "rebuild").stdout == "2 cards from 2 rows of the log; nothing changed.\n"
+    assert piped(home, "progress", "rebuild").stdout == snapshot("2 cards from 2 rows of the log; nothing changed.\n")
     with sqlite3.connect(home / "progress.db") as database:
         database.execute("UPDATE card SET due = '2001-01-01' WHERE item = 'ring/one'")
     database.close()
-    assert piped(home, "progress", "rebuild").stdout == "2 cards from 2 rows of the log; 1 of them changed.\n"
+    assert piped(home, "progress", "rebuild").stdout == snapshot("2 cards from 2 rows of the log; 1 of them changed.\n")
 
 
 @pytest.mark.parametrize("group", ["pack", "progress"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import run_program
 import template
+from inline_snapshot import snapshot
 
 from ddpquiz.curriculum.demo_scripts import demos
 from ddpquiz.learning.side_files import load_timings
@@ -33,7 +34,7 @@ def test_a_demo_in_a_pipe_prints_plain_lines():
     ran = ddpquiz("demo", "allreduce", "--nproc", "2", "--", "--size", "4")
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert lines[0] == "All-reduce: every rank brings a tensor, every rank leaves with the sum."
+    assert lines[0] == snapshot("All-reduce: every rank brings a tensor, every rank leaves with the sum.")
     assert lines[1].startswith("2 ranks on ")
     assert "rank 1  bytes sent (ring): 16" in lines
     assert lines[-1].startswith("done in ")
@@ -71,7 +72,7 @@ def test_a_broken_run_ends_with_status_1(tmp_path):
     script.write_text("raise ValueError('bad')\n")
     ran = ddpquiz("run", "--nproc", "1", str(script))
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert ran.stdout.splitlines()[-3] == "Rank 0 raised ValueError at bad.py:1: bad"
+    assert ran.stdout.splitlines()[-3] == snapshot("Rank 0 raised ValueError at bad.py:1: bad")
 
 
 def test_arguments_after_the_dashes_are_the_scripts(tmp_path):
@@ -239,7 +240,9 @@ def test_a_missing_torch_is_said_in_a_sentence(tmp_path):
         env=ENV | {"PYTHONPATH": str(tmp_path)},
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "torch is not installed, and demos run on it; install it as pytorch.org/get-started says.\n"
+    assert ran.stderr == snapshot(
+        "torch is not installed, and demos run on it; install it as pytorch.org/get-started says.\n"
+    )
 
 
 def test_asserts_that_python_drops_are_refused():
@@ -247,7 +250,9 @@ def test_asserts_that_python_drops_are_refused():
         [PYTHON, "-O", "-m", "ddpquiz", "demo", "allreduce"], capture_output=True, text=True, timeout=60, env=ENV
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "Python runs with -O, which drops the asserts that demos make; start it without -O.\n"
+    assert ran.stderr == snapshot(
+        "Python runs with -O, which drops the asserts that demos make; start it without -O.\n"
+    )
 
 
 def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():

@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 
+from inline_snapshot import snapshot
 from run_program import piped
 
 from ddpquiz.learning.progress import Progress
@@ -14,14 +15,14 @@ def test_what_was_suspended_is_named_and_brought_back(home):
     assert "Front of three?" in piped(home, "study").stdout
     listed = piped(home, "list", "--hidden").stdout
     assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", listed) == (
-        """\
+        snapshot("""\
 ring/two  hidden until tomorrow · DAY
   Front of two?
 ring/one  hidden · DAY
   Front of one?
 
 ddpquiz progress restore ITEM
-"""
+""")
     )
     assert [mark["item"] for mark in json.loads(piped(home, "list", "--flagged", "--json").stdout)] == ["ring/three"]
     for words in (["ring"], ["--track", "collectives"]):

@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from inline_snapshot import snapshot
 from places import ROOT
 from run_program import ENTER_SCREEN, LEAVE_SCREEN, log, piped, sample
 from sample import answer_row
@@ -264,7 +265,7 @@ def test_nothing_due_offers_more(home):
     done = piped(home, "study", "ring")
     assert done.returncode == 0
     assert re.sub(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "DAY", done.stdout) == (
-        """\
+        snapshot("""\
 Nothing is due.
 Due in the next seven days: 4 (4 DAY).
 
@@ -272,7 +273,7 @@ Instead
   ddpquiz study ring --cram  go over cards that are not due
   ddpquiz test ring          find out how strong you are
   ddpquiz demo allreduce     see it run on real ranks
-"""
+""")
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
     told = piped(home, "study", "ring", "--level", "advanced").stdout  # there is one such card

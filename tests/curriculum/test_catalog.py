@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from places import DATA
 
 from ddpquiz.curriculum.demo_scripts import demos
@@ -60,7 +61,7 @@ def test_concepts_come_in_the_order_in_which_they_are_learned(folder):
 def test_concepts_and_items_are_found_by_name(folder):
     catalog = load(folder)
     assert catalog.concept("ring").title == "All-reduce and the ring"
-    assert catalog.item("sum/limit").front == "What does a rank send for very many ranks?"
+    assert catalog.item("sum/limit").front == snapshot("What does a rank send for very many ranks?")
     assert catalog.item("ddp/ring-bytes").concept == "ddp"
     assert catalog.item("ddp/why-not-a-root").points
 
@@ -253,28 +254,32 @@ def test_an_empty_folder_is_refused(tmp_path, monkeypatch):
     (tmp_path / "content").mkdir()
     with pytest.raises(ContentError) as refusal:
         load(Path("content"))
-    assert str(refusal.value).splitlines() == [
-        "content:1:1: there is no concept in this folder",
-        "content/sources.yaml:1:1: there is no such file or folder",
-        "content/tracks.yaml:1:1: there is no such file or folder",
-    ]
+    assert str(refusal.value).splitlines() == snapshot(
+        [
+            "content:1:1: there is no concept in this folder",
+            "content/sources.yaml:1:1: there is no such file or folder",
+            "content/tracks.yaml:1:1: there is no such file or folder",
+        ]
+    )
 
 
 def test_a_missing_folder_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ContentError) as refusal:
         load(Path("contents"))
-    assert str(refusal.value) == "contents:1:1: there is no such file or folder"
+    assert str(refusal.value) == snapshot("contents:1:1: there is no such file or folder")
 
 
 def test_one_file_is_checked_against_the_content_around_it(folder):
     rewrite("collectives/ring", "[sum, ddp, zebra]")(folder)
     drop("collectives/sum.yaml")(folder)
     ring = folder / "collectives" / "ring.yaml"
-    assert complaints(ring) == [
-        "content/collectives/ring.yaml:2:14: `needs`: `ddp` is learned later; move it before `ring` in tracks.yaml",
-        "content/collectives/ring.yaml:2:19: `needs`: there is no concept `zebra`",
-    ]
+    assert complaints(ring) == snapshot(
+        [
+            "content/collectives/ring.yaml:2:14: `needs`: `ddp` is learned later; move it before `ring` in tracks.yaml",
+            "content/collectives/ring.yaml:2:19: `needs`: there is no concept `zebra`",
+        ]
+    )
     assert complaints(folder / "data-parallel" / "ddp.yaml") == []
 
 

@@ -4,6 +4,7 @@ import shutil
 from textwrap import dedent
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.curriculum.lab import Limit, MarkerError, Order, edit, read_rule, read_solution
 from ddpquiz.curriculum.lab_reader import read_lab
@@ -62,12 +63,14 @@ SOLUTION = dedent("""\
 
 def test_the_starter_has_an_error_where_the_learner_writes_and_the_faulty_lines_where_they_repair():
     found = read_solution(SOLUTION)
-    assert found.source == "def f(x):\n    n = 1\n    y = 2 * x\n    return y\n\ng = f\n"
+    assert found.source == snapshot("def f(x):\n    n = 1\n    y = 2 * x\n    return y\n\ng = f\n")
     assert found.starter == (
-        'def f(x):\n    n = 1\n    # double "x", then return it\n'
-        '    raise NotImplementedError("double \\"x\\", then return it")\n\ng = None\n'
+        snapshot(
+            'def f(x):\n    n = 1\n    # double "x", then return it\n'
+            '    raise NotImplementedError("double \\"x\\", then return it")\n\ng = None\n'
+        )
     )
-    assert found.replaced(("  return x", "g = 1")) == "def f(x):\n    n = 1\n    return x\n\ng = 1\n"
+    assert found.replaced(("  return x", "g = 1")) == snapshot("def f(x):\n    n = 1\n    return x\n\ng = 1\n")
 
 
 @pytest.mark.parametrize(

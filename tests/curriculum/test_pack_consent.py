@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import crc_collision
 import pytest
+from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
@@ -201,7 +202,9 @@ def test_compiled_code_in_the_folder_of_a_pack_is_neither_run_nor_written(mine, 
     script = demo(mine, "import helper, other\n", helper="print('allowed')\n", other="print('other')\n")
     planted = plant(script.with_name("helper.py"), tmp_path)
     asked = [sys.executable, str(script)]
-    assert subprocess.run(asked, capture_output=True, text=True).stdout == "hostile\nother\n"  # as Python does it
+    assert subprocess.run(asked, capture_output=True, text=True).stdout == snapshot(
+        "hostile\nother\n"
+    )  # as Python does it
     for file in planted.parent.glob("other.*"):
         file.unlink()
     trust()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
@@ -48,12 +49,16 @@ def may_run():
 def test_a_new_pack_passes_the_check_and_can_be_added(mine):
     assert survey(mine, thorough=True).complaints == ()
     assert run("add", mine).stdout == (
-        "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs added. See them with: ddpquiz list\n"
-        "Its proofs, demos and labs are programs that run only after: ddpquiz pack trust mine\n"
+        snapshot(
+            "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs added. See them with: ddpquiz list\n"
+            "Its proofs, demos and labs are programs that run only after: ddpquiz pack trust mine\n"
+        )
     )
     assert run("list").stdout == (
-        "mine  What this pack teaches, in one line: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs, programs"
-        " not allowed\n"
+        snapshot(
+            "mine  What this pack teaches, in one line: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs, programs"
+            " not allowed\n"
+        )
     )
 
 
@@ -110,8 +115,10 @@ def test_what_a_pack_needs_must_exist(mine):
     with pytest.raises(ContentError) as found:
         pack_store.add(mine)
     assert str(found.value) == (
-        "content/basics/first-concept.yaml:2:9: `needs`: there is no concept `all-reduce-rin`;"
-        " did you mean `all-reduce-ring`?"
+        snapshot(
+            "content/basics/first-concept.yaml:2:9: `needs`: there is no concept `all-reduce-rin`;"
+            " did you mean `all-reduce-ring`?"
+        )
     )
     assert packs() == ()
 
@@ -156,7 +163,7 @@ def test_an_update_is_asked_about_again_and_the_same_bytes_are_not(mine):
 def test_a_removed_pack_is_gone_with_its_consent(mine):
     pack_store.add(mine)
     trust()
-    assert run("remove", "mine").stdout == "mine is removed. Your progress in it is kept.\n"
+    assert run("remove", "mine").stdout == snapshot("mine is removed. Your progress in it is kept.\n")
     assert packs() == ()
     assert "mine" not in (data_dir() / "packs.json").read_text()
     with pytest.raises(UserError, match=r"No pack named .\.\./x."):
@@ -319,7 +326,7 @@ def test_an_installed_pack_is_found_in_metadata_and_not_imported(mine, tmp_path,
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-pack\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ddpquiz.packs]\nmine = my_pack\n")
     monkeypatch.syspath_prepend(str(site))
-    assert run("list").stdout == "mine  installed, not added: ddpquiz pack add mine\n"
+    assert run("list").stdout == snapshot("mine  installed, not added: ddpquiz pack add mine\n")
     assert run("add", "mine").exit_code == 0
     assert "my_pack" not in sys.modules
     assert run("list").stdout.startswith("mine  What this pack teaches")

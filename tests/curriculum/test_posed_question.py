@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Line, Option, Question, Trap, Variable
 from ddpquiz.curriculum.posed_question import ON_MACHINE, fill, on_machine, pose, pose_with
@@ -41,7 +42,7 @@ def test_every_text_of_a_number_question_is_filled_in():
     posed = drawn("3")
     asked = posed.question
     assert posed.values == {"n": "3", "s": "1200"}
-    assert asked.ask == "3 ranks all-reduce 1200 bytes. {n} is a set."
+    assert asked.ask == snapshot("3 ranks all-reduce 1200 bytes. {n} is a set.")
     assert asked.code == "s = 1200  # 400 a chunk"
     assert asked.answer == "1600"
     assert asked.traps == (Trap("2400", "That is the limit, 2400."), Trap("171.429", "No."))

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from ring_file import RING, VALID, changed, complaints
 
 from ddpquiz.curriculum.concept import CardLevel
@@ -202,7 +203,7 @@ def test_a_concept_is_read_whole():
     assert (concept.id, concept.track, concept.title) == ("ring", "collectives", "All-reduce and the ring")
     assert concept.commands[0].flags == {"--nproc-per-node": "ranks to start on this machine"}
     assert concept.commands[0].prints == "bytes sent: 1800"
-    assert concept.mistakes[1].instead == "Call a collective on every rank of its group."
+    assert concept.mistakes[1].instead == snapshot("Call a collective on every rank of its group.")
     assert (concept.demos[0].args, concept.demos[0].ranks) == (("--size", "1200"), 4)
     assert concept.cards[5].key == "ring/limit"
     assert concept.cards[5].level is CardLevel.ADVANCED

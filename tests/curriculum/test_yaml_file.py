@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from ring_file import RING, VALID, changed, complaints, read
 
 from ddpquiz.curriculum.concept_reader import read_concept
@@ -171,7 +172,7 @@ def test_a_file_that_may_not_be_read_is_one_line(place, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    assert complaints()[0] == "1:1: you have no permission to read this file"
+    assert complaints()[0] == snapshot("1:1: you have no permission to read this file")
 
 
 def test_escapes_in_a_key_do_not_reach_the_terminal(place):

@@ -5,6 +5,7 @@ import math
 import passed
 import pytest
 from faulty_jobs import KINDS, make_job
+from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.diagnosis import diagnose
@@ -107,7 +108,7 @@ def test_sends_in_the_background_that_nobody_receives_are_not_advised_to_be_in_t
     waits = [Waiting(0.01, rank, 1) for rank in range(2)]
     found = diagnose(state_of([sends[0]], [sends[1]], ranks=2, ended=False, more=waits), now=math.inf)
     assert found.sentence == (
-        "Ranks wait for each other: rank 0 for its send at train.py:23; rank 1 for its send at train.py:23."
+        snapshot("Ranks wait for each other: rank 0 for its send at train.py:23; rank 1 for its send at train.py:23.")
     )
     assert "isend" not in found.advice
     found = diagnose(state_of([sends[0]], [sends[1]], ranks=2, ended=False), now=math.inf)
@@ -122,10 +123,12 @@ def test_history_shows_who_left_out_a_call_even_against_the_majority():
     found = diagnose(state_of([*usual, A, B], [*usual, A, C], [*usual, A, C]))
     assert (found.fault, found.culprits) == ("missing", (1, 2))
     assert found.sentence == (
-        "Ranks 1 and 2 did not call broadcast at train.py:20, in which rank 0 waits, but went on to all_reduce at "
-        "train.py:30."
+        snapshot(
+            "Ranks 1 and 2 did not call broadcast at train.py:20, in which rank 0 waits, but went on to all_reduce at "
+            "train.py:30."
+        )
     )
-    assert found.together == "Before that, all of them had called all_reduce at train.py:10."
+    assert found.together == snapshot("Before that, all of them had called all_reduce at train.py:10.")
 
 
 def test_a_loop_over_tensors_that_leaves_one_out_is_a_missing_call_and_no_wrong_shape():
@@ -139,8 +142,10 @@ def test_another_shape_in_the_same_line_is_a_wrong_signature():
     found = diagnose(state_of([A, A], [A, A], [A, call(10, shape=(5,))]))
     assert (found.fault, found.culprits) == ("signature", (2,))
     assert found.sentence == (
-        "Rank 2 called all_reduce of 5 float32 at train.py:10, but ranks 0 and 1 called all_reduce of 4 float32 at "
-        "train.py:10."
+        snapshot(
+            "Rank 2 called all_reduce of 5 float32 at train.py:10, but ranks 0 and 1 called all_reduce of 4 float32 at "
+            "train.py:10."
+        )
     )
 
 
@@ -164,7 +169,7 @@ def test_ranks_that_fail_because_another_one_died_are_not_blamed():
     left = [Exited(2.2, rank, 1) for rank in range(3)]
     found = diagnose(state_of([A, A], [A], [A, A], more=[error, *lost, *left]))
     assert (found.fault, found.culprits) == ("dead", (1,))
-    assert found.sentence == "Rank 1 raised ValueError at train.py:7: bad batch"
+    assert found.sentence == snapshot("Rank 1 raised ValueError at train.py:7: bad batch")
 
 
 def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
@@ -296,7 +301,9 @@ def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_
     found = diagnose(state)
     assert (found.fault, found.culprits) == ("missing", (1,))
     assert found.sentence == (
-        "Rank 1 did not call reduce at train.py:1, in which rank 0 waits, but went on to all_reduce at train.py:2."
+        snapshot(
+            "Rank 1 did not call reduce at train.py:1, in which rank 0 waits, but went on to all_reduce at train.py:2."
+        )
     )
 
 
@@ -311,7 +318,7 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
     )
     found = verdict_on(script, 3, tmp_path)
     assert found.sentence == (
-        "Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5."
+        snapshot("Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5.")
     )
     assert "model.join()" in found.advice
 

@@ -8,6 +8,7 @@ import textwrap
 import tomllib
 
 import pytest
+from inline_snapshot import snapshot
 from places import ROOT
 from real_run import of
 
@@ -230,8 +231,10 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
     assert all(f"line {each.line} in " in each.stack for each in hung.ranks)
     assert end.rank == 1
     assert end.why == (
-        "Ranks 0 and 2 wait in all_reduce at train.py:7 for rank 1: it has not reached this call and was last seen at "
-        "train.py:9."
+        snapshot(
+            "Ranks 0 and 2 wait in all_reduce at train.py:7 for rank 1: it has not reached this call and was last seen at "
+            "train.py:9."
+        )
     )
     assert end.advice == ADVICE["late"]
     for text in shown(events):
@@ -243,7 +246,9 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
 def test_a_stopped_rank_does_not_answer(run):
     *_, end = run("if rank == 1: os.kill(os.getpid(), 19)\ndist.all_reduce(x)", timeout=1.0)
     assert end.why == (
-        "Rank 0 waits in all_reduce at train.py:7 for rank 1: it does not respond: it is stopped, or busy in native code."
+        snapshot(
+            "Rank 0 waits in all_reduce at train.py:7 for rank 1: it does not respond: it is stopped, or busy in native code."
+        )
     )
     assert end.rank == 1
 
@@ -252,7 +257,9 @@ def test_a_group_that_times_out_before_we_do_names_the_missing_rank(run, monkeyp
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
     assert end.why == (
-        "Rank 0 waits in all_reduce at train.py:7 for rank 1: it has not reached this call and was last seen at train.py:6."
+        snapshot(
+            "Rank 0 waits in all_reduce at train.py:7 for rank 1: it has not reached this call and was last seen at train.py:6."
+        )
     )
     assert (end.rank, end.advice) == (1, ADVICE["late"])
 
@@ -261,22 +268,26 @@ def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monk
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
     assert end.why == (
-        "Rank 0 waits in init_process_group at train.py:4 for rank 1: it has not reached this call and was last seen at "
-        "train.py:3."
+        snapshot(
+            "Rank 0 waits in init_process_group at train.py:4 for rank 1: it has not reached this call and was last seen at "
+            "train.py:3."
+        )
     )
 
 
 def test_a_send_without_a_receive_is_explained(run):
     *_, end = run("dist.send(x, 1 - rank)\ndist.recv(x, 1 - rank)", timeout=1.0)
-    assert end.why == "Ranks wait for each other: rank 0 in send at train.py:6; rank 1 in send at train.py:6."
-    assert end.advice == ("All of them send, and none receives: let one side receive first, or send with isend.")
+    assert end.why == snapshot("Ranks wait for each other: rank 0 in send at train.py:6; rank 1 in send at train.py:6.")
+    assert end.advice == (
+        snapshot("All of them send, and none receives: let one side receive first, or send with isend.")
+    )
 
 
 def test_arguments_that_the_script_refuses_are_repeated(run):
     body = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
     *_, end = run(body, ranks=1)
-    assert end.why == "The script rejects its arguments: the following arguments are required: --lr."
-    assert end.advice == "Arguments after -- go to the script; `-- --help` lists those that it has."
+    assert end.why == snapshot("The script rejects its arguments: the following arguments are required: --lr.")
+    assert end.advice == snapshot("Arguments after -- go to the script; `-- --help` lists those that it has.")
 
 
 NCCL = HEAD.replace('"gloo"', '"nccl"')
@@ -287,7 +298,7 @@ def test_gloo_replaces_nccl_with_a_note_unless_strict(run):
     assert taken[-1].ok
     assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo replaces it on CPU."]
     *_, end = run("", head=NCCL, strict=True)
-    assert end.why == "The script asks for nccl, and --strict forbids Gloo instead: as --device cpu asks."
+    assert end.why == snapshot("The script asks for nccl, and --strict forbids Gloo instead: as --device cpu asks.")
 
 
 def test_a_script_in_another_encoding_that_it_names_runs(tmp_path, run):

@@ -2,6 +2,7 @@
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.events.event import Began, Forming, Issued, Operation
@@ -71,8 +72,10 @@ def test_ranks_that_form_only_their_own_groups_are_told_so():
     found = diagnose(state(*OWN))
     assert (found.fault, found.culprits) == ("signature", (0, 1, 2, 3))
     assert found.sentence == (
-        "Ranks 0 and 1 called new_group for ranks 0 and 1 at train.py:5, but ranks 2 and 3 called new_group for "
-        "ranks 2 and 3 at train.py:5."
+        snapshot(
+            "Ranks 0 and 1 called new_group for ranks 0 and 1 at train.py:5, but ranks 2 and 3 called new_group for "
+            "ranks 2 and 3 at train.py:5."
+        )
     )
     assert "use_local_synchronization" in found.advice
 

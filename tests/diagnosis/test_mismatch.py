@@ -1,6 +1,7 @@
 """Ranks that make different calls: which, with their lines."""
 
 import pytest
+from inline_snapshot import snapshot
 from rank_events import Rank, folded
 
 from ddpquiz.events.event import Hung, RankStack
@@ -140,9 +141,8 @@ def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
     stays.issue("all_reduce", 1, line=5)
     timeline = folded(stays, goes)
     (said,) = map(str, timeline.mismatches)
-    assert (
-        said
-        == "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: finished."
+    assert said == snapshot(
+        "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: finished."
     )
 
 
@@ -164,7 +164,9 @@ def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
     other.issue("all_reduce", 1, line=7, group="b")
     standing = (RankStack(0, "all_reduce", "train.py", 5, ""), RankStack(1, "all_reduce", "train.py", 7, ""))
     timeline = folded(one, other, hung=Hung(9, 5, standing), end=9)
-    assert [str(each).partition(": ")[2] for each in timeline.mismatches] == [
-        "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
-        "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
-    ]
+    assert [str(each).partition(": ")[2] for each in timeline.mismatches] == snapshot(
+        [
+            "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
+            "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
+        ]
+    )

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from inline_snapshot import snapshot
 from nccl_dumps import BEGIN, dump, entry, read
 from test_diagnosis import call, state_of
 
@@ -25,7 +26,9 @@ def pair(sent, received, line=6):
 def test_a_send_and_a_receive_of_different_sizes_are_named_with_both_lines():
     found = diagnose(state_of(*pair(8, 4), ranks=2, more=[Raised(1.0, 0, "RuntimeError", "Connection reset", "")]))
     assert (found.fault, found.culprits) == ("signature", (0, 1))
-    assert found.sentence == "Rank 0 sends 8 float32 at train.py:6, but rank 1 receives 4 float32 at train.py:9."
+    assert found.sentence == snapshot(
+        "Rank 0 sends 8 float32 at train.py:6, but rank 1 receives 4 float32 at train.py:9."
+    )
     assert found.limits == ("Nothing in the record tells which of the two is right.",)
 
 
@@ -102,7 +105,9 @@ def test_a_line_that_only_one_rank_reached_is_named_although_its_calls_met_other
     found = diagnose(state_of([*step, *step, extra, *step], [*step, *step, *step], [*step, *step, *step]))
     assert (found.fault, found.culprits) == ("missing", (0,))
     assert found.sentence == (
-        "Only rank 0 called all_reduce at train.py:18; ranks 1 and 2 never did, so the calls after it do not match."
+        snapshot(
+            "Only rank 0 called all_reduce at train.py:18; ranks 1 and 2 never did, so the calls after it do not match."
+        )
     )
 
 
@@ -110,7 +115,9 @@ def test_a_line_that_all_but_one_rank_reached_is_named_with_the_rank_that_never_
     found = diagnose(state_of(*([A, call(18), call(20)],) * 2, [A, call(20), call(22, shape=(8,))]))
     assert (found.fault, found.culprits) == ("missing", (2,))
     assert found.sentence == (
-        "Rank 2 never called all_reduce at train.py:18, as ranks 0 and 1 did, so the calls after it do not match."
+        snapshot(
+            "Rank 2 never called all_reduce at train.py:18, as ranks 0 and 1 did, so the calls after it do not match."
+        )
     )
 
 
@@ -118,7 +125,9 @@ def test_an_extra_call_that_met_another_one_is_named_when_the_other_ranks_have_f
     more = [Ended(0.5, rank, 2) for rank in range(3)] + [Exited(1.0, rank, 0) for rank in (1, 2)]
     found = diagnose(state_of([A, call(12), A, A], [A] * 3, [A] * 3, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
-    assert found.sentence == "Only rank 0 called all_reduce at train.py:12; ranks 1 and 2 finished without it."
+    assert found.sentence == snapshot(
+        "Only rank 0 called all_reduce at train.py:12; ranks 1 and 2 finished without it."
+    )
 
 
 @pytest.mark.parametrize("bucket", [0, None])
@@ -134,9 +143,8 @@ def test_a_call_that_one_rank_made_once_more_than_the_ranks_that_have_finished_i
 def test_a_shared_line_that_is_called_last_is_not_said_to_be_called_more_often():
     more = [Ended(0.5, rank, 2) for rank in range(3)] + [Exited(1.0, rank, 0) for rank in (1, 2)]
     found = diagnose(state_of([A, A, call(12)], [A, call(12)], [A, call(12)], more=more))
-    assert (
-        found.sentence
-        == "Rank 0 made more calls than ranks 1 and 2, which finished without its all_reduce at train.py:12."
+    assert found.sentence == snapshot(
+        "Rank 0 made more calls than ranks 1 and 2, which finished without its all_reduce at train.py:12."
     )
 
 

@@ -1,5 +1,6 @@
 """What the verdict says of a job without a fault: how much was seen, or where ranks are that have not begun."""
 
+from inline_snapshot import snapshot
 from rank_events import Rank, began
 
 from ddpquiz.diagnosis.diagnosis import diagnose
@@ -19,9 +20,9 @@ def test_ranks_that_have_not_communicated_yet_are_shown_where_they_are():
     assert [str(each) for each in verdict_on().positions] == ["ranks 0-2: nothing recorded yet"]
     found = verdict_on(Alive(1.0, 0, "train.py", 3), Alive(1.0, 1, "train.py", 9), Alive(1.0, 2, "train.py", 3))
     assert (found.fault, found.sentence) == ("none", "The ranks have recorded no communication so far.")
-    assert [str(each) for each in found.positions] == [
+    assert [str(each) for each in found.positions] == snapshot([
         "ranks 0 and 2: last seen at train.py:3", "rank 1: last seen at train.py:9",
-    ]  # fmt: skip
+    ])  # fmt: skip
     assert found.advice.startswith("If the job has just begun, diagnose it again in a moment")
 
 
@@ -34,4 +35,4 @@ def test_ranks_that_have_finished_without_communication_are_not_waited_for():
 
 def test_one_operation_is_counted_as_one():
     found = verdict_on(*(event for rank in range(3) for event in Rank(rank, 3).sync("all_reduce", 1.0, 2.0).events))
-    assert found.sentence == "The calls of all ranks fit together, in 1 recorded operation."
+    assert found.sentence == snapshot("The calls of all ranks fit together, in 1 recorded operation.")

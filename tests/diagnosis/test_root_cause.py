@@ -1,5 +1,7 @@
 """The cause of a failure, found in the events of a run."""
 
+from inline_snapshot import snapshot
+
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.diagnosis.verdict import ADVICE
 from ddpquiz.errors import FAULT
@@ -17,10 +19,11 @@ def seen(*events, ranks=2):
 def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
     issued = Issued(0.1, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7))
     found = diagnose(seen(issued, Exited(0.3, 1, -9, memory=True)))
-    assert found.sentence == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
-    assert (
-        found.advice
-        == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
+    assert found.sentence == snapshot(
+        "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
+    )
+    assert found.advice == snapshot(
+        "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
     )
 
 
@@ -47,7 +50,7 @@ def test_an_error_in_another_file_of_the_project_is_placed_there():
         f'  File "{file}", line {at}, in f\n' for file, at in lines
     )
     found = diagnose(seen(Raised(0.1, 1, "ValueError", "no gradient", trace), Exited(0.2, 1, 1)))
-    assert found.sentence == "Rank 1 raised ValueError at model.py:4: no gradient"
+    assert found.sentence == snapshot("Rank 1 raised ValueError at model.py:4: no gradient")
 
 
 def test_ranks_that_raised_the_same_error_in_the_same_line_are_named_together():
@@ -65,28 +68,30 @@ def test_too_little_room_for_what_was_sent_is_explained():
     trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
     issued = Issued(0.1, 1, 1, Operation("all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9))
     found = diagnose(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
-    assert found.sentence == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
+    assert found.sentence == snapshot(
+        "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
+    )
 
 
 def test_a_hang_in_which_a_rank_has_ended_says_so():
     standing = (RankStack(0, "init_process_group", "/x/train.py", 3, "File"), RankStack(1, "", "", 0, ""))
     found = diagnose(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
-    assert found.sentence == "Rank 0 waits in init_process_group at train.py:3 for rank 1: it has finished."
+    assert found.sentence == snapshot("Rank 0 waits in init_process_group at train.py:3 for rank 1: it has finished.")
 
 
 def test_what_a_rank_raises_when_we_end_the_others_is_not_a_timeout():
     standing = (RankStack(0, "barrier", "/x/train.py", 3, "File"), RankStack(1, "", "/x/train.py", 5, "File"))
     ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
     found = diagnose(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
-    assert (
-        found.sentence == "No rank made progress for 2 s: rank 0 is in barrier at train.py:3, rank 1 is at train.py:5."
+    assert found.sentence == snapshot(
+        "No rank made progress for 2 s: rank 0 is in barrier at train.py:3, rank 1 is at train.py:5."
     )
 
 
 def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
     found = diagnose(seen(said, Exited(0.2, 1, FAULT)))
-    assert found.sentence == "ddpquiz itself failed in rank 1; its traceback is above."
+    assert found.sentence == snapshot("ddpquiz itself failed in rank 1; its traceback is above.")
     assert diagnose(seen(Exited(0.2, 1, FAULT))).sentence == "Rank 1 exited with status 70."
 
 

@@ -4,6 +4,7 @@ import textwrap
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.verdict import ADVICE
 from ddpquiz.events.event import Hung, Issued, Note, Output
@@ -43,9 +44,8 @@ def test_calls_that_do_not_match_end_the_run_at_once_with_both_lines(started):
         dist.barrier()
     """)
     events = list(run.events())
-    assert (
-        run.seen.end.why
-        == "Only rank 1 called all_reduce at train.py:8; ranks 0 and 2 called barrier at train.py:9 instead."
+    assert run.seen.end.why == snapshot(
+        "Only rank 1 called all_reduce at train.py:8; ranks 0 and 2 called barrier at train.py:9 instead."
     )
     assert run.seen.end.rank == 1
     last = max(event.time for event in events if isinstance(event, Issued))
@@ -122,8 +122,7 @@ def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
             run.stop("You stopped the run.")
     assert run.seen.end.why == "You stopped the run."
     standing, _, advice = run.seen.end.advice.partition("\n")
-    assert (
-        standing
-        == "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it has not reached this call and was last seen at train.py:7."
+    assert standing == snapshot(
+        "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it has not reached this call and was last seen at train.py:7."
     )
     assert advice == ADVICE["late"]

@@ -4,6 +4,7 @@ import itertools
 import random
 
 import pytest
+from inline_snapshot import snapshot
 from rank_events import Rank, began
 from real_run import end, run
 
@@ -116,8 +117,10 @@ def test_what_nobody_has_seen_is_named_by_the_call_that_follows():
         job.compute(0, 0.1, 5)
         job.meet(9)
     assert str(job.costliest()) == (
-        "The computing before train.py:9 (all_reduce) cost the other ranks most: they waited for rank 0, which spent "
-        "longer there than they did, 1.2 s in all, 99% of their time."
+        snapshot(
+            "The computing before train.py:9 (all_reduce) cost the other ranks most: they waited for rank 0, which spent "
+            "longer there than they did, 1.2 s in all, 99% of their time."
+        )
     )
 
 

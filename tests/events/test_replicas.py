@@ -1,6 +1,7 @@
 """`--check-replicas`: replicas that differ are told at once, with rank, parameter and step; equal ones at the end."""
 
 import pytest
+from inline_snapshot import snapshot
 from real_run import end, of, run
 
 from ddpquiz.events.event import Exited, Issued, Note, Output, ReplicaSums, Started
@@ -42,8 +43,10 @@ def notes(events):
 def test_a_replica_that_differs_is_told_with_rank_parameter_and_step(script):
     (said,) = notes(trained(script, ranks=3, change=CHANGED))
     assert said == (
-        "After optimizer step 5 (script.py:15) the replicas differ: rank 1 has other values than ranks 0 and 2 in "
-        "2.bias."
+        snapshot(
+            "After optimizer step 5 (script.py:15) the replicas differ: rank 1 has other values than ranks 0 and 2 in "
+            "2.bias."
+        )
     )
 
 

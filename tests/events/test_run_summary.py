@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from inline_snapshot import snapshot
 from rank_events import Rank, began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
@@ -75,9 +76,11 @@ def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
         for length in range(10, 30):
             program.call("all_reduce", 5, 0.1, **shape(length))
     assert only(program) == (
-        "train.py:5: each rank made 60 all_reduces one after the other, of 78 bytes on average. Joined into flat "
-        "tensors, as DDP joins gradients into buckets, they would be 3 and save up to 11.4 s in all, 81% of the ranks' "
-        "time."
+        snapshot(
+            "train.py:5: each rank made 60 all_reduces one after the other, of 78 bytes on average. Joined into flat "
+            "tensors, as DDP joins gradients into buckets, they would be 3 and save up to 11.4 s in all, 81% of the ranks' "
+            "time."
+        )
     )
 
 
@@ -127,17 +130,21 @@ def test_no_rule_speaks_when(case):
 def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
     program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark(OptimizerStep))
     assert only(program) == (
-        "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
-        "step reduced 9 MiB of gradients on each rank for nothing. Put all but the last forward and backward pass of a "
-        "step inside no_sync(); the result is the same."
+        snapshot(
+            "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
+            "step reduced 9 MiB of gradients on each rank for nothing. Put all but the last forward and backward pass of a "
+            "step inside no_sync(); the result is the same."
+        )
     )
 
 
 def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
     program = Program().mark(SyncPaused).bucket(8).bucket(8, 1).mark(SyncResumed).mark(OptimizerStep)
     assert only(program) == (
-        "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
-        "forward pass whether to synchronise: put it inside no_sync() too."
+        snapshot(
+            "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
+            "forward pass whether to synchronise: put it inside no_sync() too."
+        )
     )
 
 
@@ -147,16 +154,20 @@ def test_a_rank_that_always_comes_last_is_named():
     assert program.summed().costliest.rank == 1
     program.device = "cuda"
     assert only(program) == (
-        "Rank 1 arrived last at 20 of 20 collectives, and the other ranks waited for it for 8 s in all, 31% of the "
-        "ranks' time. Find out what else it does, or give it less work: the slowest rank sets the pace."
+        snapshot(
+            "Rank 1 arrived last at 20 of 20 collectives, and the other ranks waited for it for 8 s in all, 31% of the "
+            "ranks' time. Find out what else it does, or give it less work: the slowest rank sets the pace."
+        )
     )
 
 
 def test_a_single_number_in_every_step_is_named():
     program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.5, 0.5), bytes=4, shapes=((),)))
     assert only(program) == (
-        "train.py:5: each rank all-reduced a single number 50 times, which cost 10 s in all, 16% of the ranks' "
-        "time. If it is a loss to print, add it up on each rank and all-reduce the sum once every few steps."
+        snapshot(
+            "train.py:5: each rank all-reduced a single number 50 times, which cost 10 s in all, 16% of the ranks' "
+            "time. If it is a loss to print, add it up on each rank and all-reduce the sum once every few steps."
+        )
     )
 
 
@@ -174,8 +185,10 @@ def test_objects_in_a_loop_are_named(op):
 
 def test_barriers_in_a_loop_are_named():
     assert only(barriers()) == (
-        "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
-        "already: a barrier is needed only for what happens outside torch, such as files."
+        snapshot(
+            "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
+            "already: a barrier is needed only for what happens outside torch, such as files."
+        )
     )
 
 
@@ -220,7 +233,7 @@ def test_the_account_fits_in_80_columns():
     program.clocks = [3.75, 3.75]
     console = style.console(io.StringIO(), width=80)
     layout.show(console, summary.summary(program.summed()))
-    assert console.file.getvalue() == """
+    assert console.file.getvalue() == snapshot("""
 The computing before train.py:5 (all_reduce) cost the other ranks most: they
 waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
 their time.
@@ -242,7 +255,7 @@ Bytes sent, by group (a collective counts as a ring)
 What does not fit
   • Ranks reduce with different operators: rank 0: all_reduce sum (train.py:6);
     rank 1: all_reduce max (train.py:6).
-"""  # fmt: skip
+""")  # fmt: skip
 
 
 AMOUNTS = {

@@ -2,6 +2,7 @@
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 from real_run import end, run
 from test_run_summary import only, repeat
 
@@ -63,8 +64,10 @@ def test_a_training_loop_is_advised_only_where_something_is_forgotten(name, scri
 def test_a_small_tensor_that_takes_most_of_the_time_is_named():
     program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.1), bytes=400))
     assert only(program) == (
-        "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. Calls "
-        "this small cost their latency, whatever they send: communicate more at once, and less often."
+        snapshot(
+            "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. Calls "
+            "this small cost their latency, whatever they send: communicate more at once, and less often."
+        )
     )
 
 
@@ -237,8 +240,10 @@ def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
         timeline.add(TensorRead(1.0, rank, 9, "/home/trainer.py", "item()", True))
     (said,) = advice(timeline, 2.0)
     assert said == (
-        "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
-        "queues nothing for the next step meanwhile. Read such values once every few steps."
+        snapshot(
+            "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
+            "queues nothing for the next step meanwhile. Read such values once every few steps."
+        )
     )
 
 

@@ -5,6 +5,7 @@ import os
 
 import pytest
 from flight_dumps import recorded
+from inline_snapshot import snapshot
 from nccl_dumps import BEGIN, MILLISECOND, dump, entry
 
 from ddpquiz.diagnosis.diagnosis import diagnose_record
@@ -86,7 +87,7 @@ def test_dumps_may_be_in_a_folder_for_each_machine_beside_other_files(stuck):
     (stuck / "slurm.log").write_text("")
     record = read_job(stuck)
     assert record.present == (0, 1, 2)
-    assert record.notes[-1] == "Files whose names do not end in a rank were left out: slurm.log."
+    assert record.notes[-1] == snapshot("Files whose names do not end in a rank were left out: slurm.log.")
 
 
 def test_a_folder_without_records_says_what_it_should_hold(tmp_path):

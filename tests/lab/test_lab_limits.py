@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.curriculum.lab import Budget, LabRun, Limit, read_rule
 from ddpquiz.curriculum.labs import lab_names, load_lab
@@ -72,6 +73,6 @@ def test_a_call_that_came_too_late_is_told_with_its_time_and_line(tmp_path):
     in_time = Phase(1, "work", 0, 1, 0.0, calls=[replace(late, issued=0.5)], labels=[("done", 1.0)])
     phases = [Phase(0, "work", 0, 1, 0.0, calls=[late], labels=[("done", 1.0)]), in_time]
     said = exceeded(lab, file, finished, phases)
-    assert said.sentence == "Rank 0: the first send (in line 7) came 500 ms after the line `done`. Say."
+    assert said.sentence == snapshot("Rank 0: the first send (in line 7) came 500 ms after the line `done`. Say.")
     assert said.line == 7
     assert said.values == {0: "500 ms too late", 1: "in this order"}

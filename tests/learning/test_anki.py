@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import piped
 from sample import DDP, RING
 
@@ -71,8 +72,10 @@ def test_markdown_and_code_become_html_and_html_stays_text(tmp_path):
     found, _ = notes(tmp_path / "a.apkg")
     (front,) = (note[3][0] for note in found.values() if note[3][-1] == "ring/one")
     assert front == (
-        "<p>Is <code>a &lt; b</code> <strong>so</strong>, &lt;b&gt;x&lt;/b&gt; &amp;amp;?</p>\n"
-        "<pre><code>x = {{y}}\n</code></pre>\n<ul>\n<li>one</li>\n<li>two</li>\n</ul>"
+        snapshot(
+            "<p>Is <code>a &lt; b</code> <strong>so</strong>, &lt;b&gt;x&lt;/b&gt; &amp;amp;?</p>\n"
+            "<pre><code>x = {{y}}\n</code></pre>\n<ul>\n<li>one</li>\n<li>two</li>\n</ul>"
+        )
     )
     assert html.unescape("&lt;b&gt;") == "<b>"
 

@@ -10,6 +10,7 @@ import sys
 from datetime import timedelta
 
 import pytest
+from inline_snapshot import snapshot
 from places import TESTS
 from progress_histories import AT, TOOK, everything, exported, import_text
 from run_program import environment, piped
@@ -204,7 +205,9 @@ def test_a_file_that_is_missing_beside_its_backups_is_not_made_anew_before_they_
     for file in home.glob(f"{FILE}*"):
         file.unlink()
     (home.parent / "away").rename(home / FOLDER)
-    assert piped(home, "progress", "restore-backup").stdout == "The backup of 2026-03-02 with 7 rows is restored.\n"
+    assert piped(home, "progress", "restore-backup").stdout == snapshot(
+        "The backup of 2026-03-02 with 7 rows is restored.\n"
+    )
     with Progress(home) as progress:
         assert progress.count() == 7
 

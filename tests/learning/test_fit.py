@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.cli.progress import optimize
 from ddpquiz.errors import UserError
@@ -55,8 +56,10 @@ def test_too_few_reviews_are_told_with_both_numbers():
     with pytest.raises(UserError) as refused:
         fit.fit(learner(10, 3), 0.9)
     assert str(refused.value) == (
-        "Fitting needs 512 reviews that came on a later day than the one before; there are 20. "
-        "Until then the weights of FSRS-6 are best for you."
+        snapshot(
+            "Fitting needs 512 reviews that came on a later day than the one before; there are 20. "
+            "Until then the weights of FSRS-6 are best for you."
+        )
     )
 
 
@@ -65,8 +68,10 @@ def test_the_command_says_in_plain_words_that_it_is_too_early(tmp_path, monkeypa
     with pytest.raises(UserError) as refused:
         optimize()
     assert str(refused.value) == (
-        "It is too early: this takes 512 reviews of cards that you had seen on an earlier day, and there are 0. "
-        "Until then the usual schedule is best for you; go on with `ddpquiz study`."
+        snapshot(
+            "It is too early: this takes 512 reviews of cards that you had seen on an earlier day, and there are 0. "
+            "Until then the usual schedule is best for you; go on with `ddpquiz study`."
+        )
     )
 
 
@@ -75,7 +80,9 @@ def test_a_missing_optimizer_is_told_in_a_sentence(monkeypatch):
     with pytest.raises(UserError) as refused:
         fit.fit(learner(1, 1), 0.9)
     assert str(refused.value) == (
-        "The optimizer of fsrs is not installed (pandas is missing): `pip install 'ddpquiz[optimize]'` brings it."
+        snapshot(
+            "The optimizer of fsrs is not installed (pandas is missing): `pip install 'ddpquiz[optimize]'` brings it."
+        )
     )
 
 
@@ -96,8 +103,8 @@ def test_fitted_weights_foresee_better_and_are_used_from_then_on(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == "520 reviews show what you forget and when. Expected loss (less is better):"
-    assert lines[-1] == "The fitted weights are in use from now on, at a retention of 85%."
+    assert lines[0] == snapshot("520 reviews show what you forget and when. Expected loss (less is better):")
+    assert lines[-1] == snapshot("The fitted weights are in use from now on, at a retention of 85%.")
     with Progress(tmp_path) as progress:
         fitted = progress.weights()
         assert fitted.retention == 0.85

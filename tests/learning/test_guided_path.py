@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 from progress_histories import everything, exported, import_text
 from run_program import ddpquiz, log, piped, sample
 from sample import CARDS, DDP, RING, START, answer_row
@@ -147,16 +148,18 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     progress.answer(answer_row("ring/bytes", 0.0), START)  # as the prediction is saved
     seat = following(progress)
     assert screen(seat) == (
-        "The ring\n"
-        "│ An idea.\n\n"
-        "1 lesson      ✓ done  why, how, real commands, mistakes\n"
-        "2 prediction  ✓ done  what will the demo allreduce show?\n"
-        "3 demo        ✓ done  allreduce, on real ranks\n"
-        "4 cards       ▸ next  4 cards\n"
-        "5 questions           2 questions\n"
-        "6 lab                 A fast ring, about 20 minutes\n\n"
-        "Next is 4 of 6: cards.\n\n"
-        "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
+        snapshot(
+            "The ring\n"
+            "│ An idea.\n\n"
+            "1 lesson      ✓ done  why, how, real commands, mistakes\n"
+            "2 prediction  ✓ done  what will the demo allreduce show?\n"
+            "3 demo        ✓ done  allreduce, on real ranks\n"
+            "4 cards       ▸ next  4 cards\n"
+            "5 questions           2 questions\n"
+            "6 lab                 A fast ring, about 20 minutes\n\n"
+            "Next is 4 of 6: cards.\n\n"
+            "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
+        )
     )
     press(seat, "enter", "s", "enter", "s", "enter", "s")
     assert seat.seen == [("study", "ring"), ("test", "ring", 2), ("fast-ring", "6 of 6: lab")]

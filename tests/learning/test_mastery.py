@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.learning.mastery import Belief, Label, strength, strengths, weakest
 
@@ -92,8 +93,8 @@ def test_a_concept_of_which_all_was_right_is_never_the_weakest():
 
 
 def test_a_strength_is_told_with_how_sure_it_is():
-    assert str(strength(ten(10), TODAY)) == "Based on 10 answers: probably 76–98% (strong)"
-    assert str(strength(ten(10)[::3], TODAY)) == "Based on 4 answers: probably 36–96% (no verdict yet)"
+    assert str(strength(ten(10), TODAY)) == snapshot("Based on 10 answers: probably 76–98% (strong)")
+    assert str(strength(ten(10)[::3], TODAY)) == snapshot("Based on 4 answers: probably 36–96% (no verdict yet)")
     assert strength(ten(10)[::3], TODAY).short == "probably 36–96%"
     assert str(strength([], TODAY)) == "no answers yet"
     assert str(strength([Answer("c/a", 1.0)], TODAY)) == "no verdict yet"

@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS, Clock
 
@@ -164,14 +165,16 @@ def test_no_prediction_is_s_and_leaving_is_q_or_escape(question):
 
 def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
     asking = keyed(PRINTS, *"qs?")
-    assert foot(asking).splitlines() == ["> qs?_ ", "enter answer · esc, then s no prediction · ? help · q leave"]
+    assert foot(asking).splitlines() == snapshot(
+        ["> qs?_ ", "enter answer · esc, then s no prediction · ? help · q leave"]
+    )
     assert foot(keyed(PRINTS, "escape")).splitlines()[1] == "s no prediction · ? help · q leave"
     asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")
     assert (asking.prediction.verdict.right, asking.prediction.words) == (True, "[4.0,6.0]")
     asking = keyed(HOOKS, "1", "enter")
     assert (asking.left, asking.prediction) == (False, None)
     asking = keyed(PRINTS, "s", "enter")
-    assert foot(asking).splitlines()[:2] == ["`s` is a key: press esc, then s.", "> _ "]
+    assert foot(asking).splitlines()[:2] == snapshot(["`s` is a key: press esc, then s.", "> _ "])
 
 
 def test_ctrl_c_at_the_prediction_leaves(tmp_path):

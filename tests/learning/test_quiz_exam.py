@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import LEAVE_SCREEN, log, sample
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
@@ -120,7 +121,7 @@ def test_answers_are_changed_on_the_screen_and_in_the_log(progress):
 def test_the_overview_before_the_end_leads_to_what_is_open(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS, rules=EXAM), "1", "s", *"18", "escape", "q")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Exam · overview
 
 Questions without an answer: 2 of 3.
@@ -128,7 +129,7 @@ Questions without an answer: 2 of 3.
 1  ring  1,200 bytes
 2  ring  no answer
 3  ring  no answer
-enter question 2 · 1-3 question · u back · q end the exam · ? help"""
+enter question 2 · 1-3 question · u back · q end the exam · ? help""")
     )
     assert screen(press(seat, "3")).startswith("Question 3/3")
     assert screen(press(seat, "escape", "q", "4", "0", "1")).startswith("Question 1/3")

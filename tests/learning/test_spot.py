@@ -4,6 +4,7 @@ import dataclasses
 import io
 
 import pytest
+from inline_snapshot import snapshot
 from ring_file import read
 from sample_sittings import press, quizzing, screen, spoken
 from spot_question import CODE, SPOT, spot_complaints, spot_file
@@ -102,10 +103,10 @@ def test_only_this_kind_has_a_fix():
         .replace("    rank: 1\n", "    rank: 1\n    fix: x\n", 1)
         .replace("{ranks: 2}", "{ranks: 2, fixed: a}")
     )
-    assert [each.text for each in sorted(read(text).page.complaints)] == [
+    assert [each.text for each in sorted(read(text).page.complaints)] == snapshot([
         "`fix` does not belong here: an `output` question does not have it",
         "`fixed`: only a `spot` question has it",
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_fix_and_a_line_that_is_left_out_keep_the_rest_of_the_script():
 def test_arrows_and_digits_mark_a_line_and_enter_answers(progress):
     seat = quizzing(progress, SPOT)
     assert screen(press(seat, "down", "down", "down", "down")) == (
-        """\
+        snapshot("""\
 Question 1/1 · hard · ring
 
 The script hangs. Which line is at fault?
@@ -170,14 +171,14 @@ Choose the line that is at fault.
   9  dist.barrier()
 
 
-↑ ↓ choose · enter answer · h hint (1) · x solution · s skip · ? help · q quit"""
+↑ ↓ choose · enter answer · h hint (1) · x solution · s skip · ? help · q quit""")
     )
     assert "> 3  mean" in screen(press(seat, "up"))
     assert "> 9  dist" in screen(press(seat, "9", "down"))
     assert "> 8      print" in screen(press(seat, "backspace", "8"))
     assert "Answer with the number of a line" in screen(press(seat, "ctrl+u", "enter"))
     assert screen(press(seat, "2", "enter")) == (
-        """\
+        snapshot("""\
 Question 1/1 · hard · ring
 ✗ Wrong.
 
@@ -208,7 +209,7 @@ Steps
 Check
   All ranks make the same calls.
 
-enter next · p proof · d demo · f flag · ? help · q quit"""
+enter next · p proof · d demo · f flag · ? help · q quit""")
     )
 
 

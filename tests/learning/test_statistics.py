@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from run_program import piped
 from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS, answer_row
 
@@ -188,7 +189,7 @@ def test_a_wrong_answer_is_told_with_what_was_asked_there_and_given_before_why_i
     for seed in range(2):
         answer(progress, PHASES, ["broadcast", "all-gather"], seed=seed)
     assert page(progress).partition("Your most frequent wrong answers, and why they are wrong\n")[2] == (
-        """\
+        snapshot("""\
   twice  Which two collectives make an all-reduce?
          your answer: broadcast
          A broadcast copies from one rank.
@@ -197,7 +198,7 @@ def test_a_wrong_answer_is_told_with_what_was_asked_there_and_given_before_why_i
          your answer: 2400
          That is the limit for very many ranks.
          ddpquiz demo allreduce
-"""
+""")
     )
 
 
@@ -212,8 +213,8 @@ def test_how_sure_is_set_against_how_often_right(progress):
 
 def test_nobody_who_has_done_nothing_sees_empty_charts(progress):
     assert page(progress) == (
-        "Nothing has been studied yet. `ddpquiz study` starts with the first card,\n"
-        "`ddpquiz test` with questions.\n"
+        snapshot("Nothing has been studied yet. `ddpquiz study` starts with the first card,\n"
+        "`ddpquiz test` with questions.\n")
     )  # fmt: skip
 
 
@@ -242,15 +243,17 @@ def test_the_page_says_everything_in_80_columns(progress):
     ):
         assert words in shown, shown
     rows = shown.partition("Study days\n")[2].splitlines()
-    assert [row[6:] for row in rows[1:8]] == [
-        "· · · · · · · · · · · ░ · · · ·",
-        "· · · · · · · · · · · ▒ · · · ·",
-        "· · · · · · · · · · · ░ · · · ░",
-        "· · · · · · · · · · · ░ · · ·",
-        "· · · · · · · · · · · ▓ · · ·",
-        "· · · · · · · · · · · · · · ·",
-        "· · · · · · · · · · · · · · ·",
-    ]
+    assert [row[6:] for row in rows[1:8]] == snapshot(
+        [
+            "· · · · · · · · · · · ░ · · · ·",
+            "· · · · · · · · · · · ▒ · · · ·",
+            "· · · · · · · · · · · ░ · · · ░",
+            "· · · · · · · · · · · ░ · · ·",
+            "· · · · · · · · · · · ▓ · · ·",
+            "· · · · · · · · · · · · · · ·",
+            "· · · · · · · · · · · · · · ·",
+        ]
+    )
 
 
 @pytest.mark.parametrize("width", [20, 30, 45, 60])

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import piped
 
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model, read_runs
@@ -68,7 +69,7 @@ def test_an_interleaved_schedule_of_one_chunk_is_refused(home):
     ended = piped(home, *JOB, "--pipeline", "interleaved")
     assert ended.returncode == 1
     assert " ".join(ended.stderr.split()) == (
-        "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do."
+        snapshot("The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do.")
     )
     assert "fits" in piped(home, *JOB, "--pipeline", "interleaved", "--chunks", "2").stdout
 

@@ -1,6 +1,7 @@
 """Which device a run takes, and the reason that is given."""
 
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.device import Machine, choose, default_ranks
@@ -34,7 +35,9 @@ def test_gpus_that_are_not_there_are_refused():
     with pytest.raises(UserError) as refused:
         choose("cuda", 2, machine(1))
     assert str(refused.value) == (
-        "2 ranks on GPUs need 2 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+        snapshot(
+            "2 ranks on GPUs need 2 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+        )
     )
 
 
@@ -52,5 +55,7 @@ def test_gpus_that_are_asked_for_and_are_too_few_are_refused():
     with pytest.raises(UserError) as refused:
         choose("cuda", 4, Machine(1, True, True, "2.13.0"))
     assert str(refused.value) == (
-        "4 ranks on GPUs need 4 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+        snapshot(
+            "4 ranks on GPUs need 4 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+        )
     )

@@ -1,6 +1,7 @@
 """How ranks join each other in init_process_group."""
 
 import passed
+from inline_snapshot import snapshot
 from real_run import HEAD, end, of, run
 
 from ddpquiz.events.event import Hung, Joining, Note, Output
@@ -92,10 +93,12 @@ def test_a_script_that_names_its_own_address_and_port_still_runs_on_our_store(sc
     events = run(script(body, head))
     assert [event.value for event in of(events, Output)] == ["2.0"] * 4
     assert end(events).ok
-    assert sorted(note.text[:32] for note in of(events, Note)) == [
-        "The script names port 29876 itse",
-        "The script names port 29877 itse",
-    ]
+    assert sorted(note.text[:32] for note in of(events, Note)) == snapshot(
+        [
+            "The script names port 29876 itse",
+            "The script names port 29877 itse",
+        ]
+    )
 
 
 def test_a_script_that_asks_for_more_ranks_than_there_are_is_told_so(script):
@@ -105,6 +108,8 @@ def test_a_script_that_asks_for_more_ranks_than_there_are_is_told_so(script):
     assert not end(events).ok
     (note,) = of(events, Note)
     assert note.text == (
-        "The script asks for 8 ranks, but there are 2: they wait for the others forever. Take the world size from "
-        "WORLD_SIZE, or give --nproc 8."
+        snapshot(
+            "The script asks for 8 ranks, but there are 2: they wait for the others forever. Take the world size from "
+            "WORLD_SIZE, or give --nproc 8."
+        )
     )

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from places import ROOT
 
 from ddpquiz.ranks import job_files
@@ -147,7 +148,7 @@ def test_a_module_is_run_as_one_and_brings_no_file():
     import yaml
 
     wanted = JobFile(Path("pkg/train.py"), (), module="pkg.train")
-    assert job_files.torchrun(wanted) == "torchrun --nproc-per-node 4 -m pkg.train\n"
+    assert job_files.torchrun(wanted) == snapshot("torchrun --nproc-per-node 4 -m pkg.train\n")
     (manifest,) = yaml.safe_load_all(job_files.kubernetes(wanted))
     (container,) = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert container["command"][-2:] == ["-m", "pkg.train"]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from real_run import end, of, run
 
 from ddpquiz.events.event import Output
@@ -103,7 +104,7 @@ main()
 
 
 def test_a_script_that_records_its_errors_for_torchrun_fails_with_its_own(script):
-    assert end(run(script(RECORDED, ""), ranks=1)).why == "Rank 0 raised ValueError at script.py:5: bad"
+    assert end(run(script(RECORDED, ""), ranks=1)).why == snapshot("Rank 0 raised ValueError at script.py:5: bad")
 
 
 MODULE = (

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from places import ROOT
 
 from ddpquiz.events.event import End, Exited, Hung, Output, Started, decode
@@ -221,8 +222,10 @@ def test_a_hang_is_noticed_under_the_agent_too(script):
     events = list(ElasticRun(request).events())
     assert not end(events).ok
     assert end(events).why == (
-        "Rank 0 waits in all_reduce at script.py:8 for rank 1: it has not reached this call and was last seen at "
-        "script.py:7."
+        snapshot(
+            "Rank 0 waits in all_reduce at script.py:8 for rank 1: it has not reached this call and was last seen at "
+            "script.py:7."
+        )
     )
 
 
@@ -231,8 +234,10 @@ def test_ranks_that_gave_up_waiting_say_for_whom_when_no_restart_is_left(script)
     body = "if rank == 1:\n    time.sleep(60)\ndist.all_reduce(x)\n"
     events = run(script(body, "from datetime import timedelta\n" + head), restarts=1)
     assert end(events).why == (
-        "Rank 0 waits in all_reduce at script.py:9 for rank 1: it has not reached this call and was last seen at "
-        "script.py:8."
+        snapshot(
+            "Rank 0 waits in all_reduce at script.py:9 for rank 1: it has not reached this call and was last seen at "
+            "script.py:8."
+        )
     )
 
 
@@ -247,7 +252,7 @@ def test_a_failed_rank_that_never_ends_is_a_hang_for_the_others(script):
     request = Request(script(body), ranks=2, device="cpu", timeout=1.0, restarts=1)
     events = list(ElasticRun(request).events())
     assert of(events, Hung)
-    assert end(events).why == "Rank 1 raised ValueError at script.py:10"
+    assert end(events).why == snapshot("Rank 1 raised ValueError at script.py:10")
 
 
 def test_a_script_may_handle_the_signal_with_which_torchrun_ends_ranks(script):

@@ -6,6 +6,7 @@ import sys
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 from real_run import end, of, run
 
 from ddpquiz.errors import UserError
@@ -37,7 +38,7 @@ def test_a_broken_claim_ends_the_run_with_its_line(script):
     path = script('dist.barrier()\nassert rank == 0, "everybody is rank 0"\ndist.barrier()\n')
     events = run(path)
     assert (end(events).ok, end(events).rank, end(events).proven) == (False, 1, 0)
-    assert end(events).why == "Rank 1 raised AssertionError at script.py:6: everybody is rank 0"
+    assert end(events).why == snapshot("Rank 1 raised AssertionError at script.py:6: everybody is rank 0")
     trace = next(event.traceback for event in of(events, Raised) if event.rank == 1)
     assert trace.startswith("Traceback (most recent call last):\n")
     assert f'File "{path}", line 6, in <module>' in trace

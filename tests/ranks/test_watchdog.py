@@ -5,6 +5,7 @@ import time
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 from real_run import end, of, run
 
 from ddpquiz.events.event import Hung
@@ -20,8 +21,10 @@ def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
     hung = of(events, Hung)[0]
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
     assert end(events).why == (
-        "Ranks 0 and 2 wait in all_reduce at script.py:7 for rank 1: it has not reached this call and was last seen at "
-        "script.py:6."
+        snapshot(
+            "Ranks 0 and 2 wait in all_reduce at script.py:7 for rank 1: it has not reached this call and was last seen at "
+            "script.py:6."
+        )
     )
 
 

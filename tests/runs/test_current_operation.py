@@ -2,6 +2,7 @@
 
 import pytest
 from drawn_run import issued, live, seen
+from inline_snapshot import snapshot
 
 from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Operation, Started, Waiting
 from ddpquiz.events.run_frame import describe_frame
@@ -76,7 +77,7 @@ def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
     shown = live(
         seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3")
     )
-    assert shown.splitlines()[-1] == "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3"
+    assert shown.splitlines()[-1] == snapshot("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3")
 
 
 def test_the_operation_that_was_called_last_is_described_where_a_run_is_stepped_through():

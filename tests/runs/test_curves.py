@@ -2,6 +2,7 @@
 
 import pytest
 from drawn_run import QUIET, drawn, said, seen
+from inline_snapshot import snapshot
 
 from ddpquiz.terminal.runs.values import scale, sparkline
 
@@ -19,19 +20,21 @@ def test_numbers_that_are_no_longer_finite_are_drawn_too():
 
 def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
     events = [said(rank, "loss", str(9 - at + rank * at * at / 9)) for at in range(10) for rank in (0, 1)]
-    assert drawn(seen(*events, began=QUIET), 44).splitlines()[2:] == [
-        "        rank 0  rank 1",
-        "loss    0.0     9.0",
-        "",
-        "   loss",
-        "9 ┤▀▚▄▄▖                ▄▄▞▀ rank 1",
-        "  │    ▝▀▜▛▀▀▄▄▄▄▄▞▀▀▀▀▀",
-        "  │       ▝▀▀▄▄▖",
-        "  │            ▝▀▀▚▄▖",
-        "  │                 ▝▚▄▄",
-        "0 ┤                     ▀▀▚▄ rank 0",
-        "  └─────────── value 1 to 10",
-    ]
+    assert drawn(seen(*events, began=QUIET), 44).splitlines()[2:] == snapshot(
+        [
+            "        rank 0  rank 1",
+            "loss    0.0     9.0",
+            "",
+            "   loss",
+            "9 ┤▀▚▄▄▖                ▄▄▞▀ rank 1",
+            "  │    ▝▀▜▛▀▀▄▄▄▄▄▞▀▀▀▀▀",
+            "  │       ▝▀▀▄▄▖",
+            "  │            ▝▀▀▚▄▖",
+            "  │                 ▝▚▄▄",
+            "0 ┤                     ▀▀▚▄ rank 0",
+            "  └─────────── value 1 to 10",
+        ]
+    )
 
 
 CURVES = {

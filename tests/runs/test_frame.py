@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from drawn_run import BEGAN, drawn, issued, live, said, seen, text
+from inline_snapshot import snapshot
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group
 
@@ -26,37 +27,43 @@ def test_labels_are_rows_and_ranks_are_columns():
         End(0.42, True, 2, 2),
     )  # fmt: skip
     assert drawn(picture) == (
-        "2 ranks on CPU over Gloo · no GPU found\n"
-        "\n"
-        "        rank 0  rank 1\n"
-        "mine    1       2\n"
-        "sum     3       -\n"
-        "rank 1  INFO: a log line\n"
-        "\n"
-        "✓ every rank  every rank holds the sum\n"
-        "✓ rank 1      the sum is 3\n"
-        "\n"
-        "done in 0.42 s · 2 of 2 claims proven"
+        snapshot(
+            "2 ranks on CPU over Gloo · no GPU found\n"
+            "\n"
+            "        rank 0  rank 1\n"
+            "mine    1       2\n"
+            "sum     3       -\n"
+            "rank 1  INFO: a log line\n"
+            "\n"
+            "✓ every rank  every rank holds the sum\n"
+            "✓ rank 1      the sum is 3\n"
+            "\n"
+            "done in 0.42 s · 2 of 2 claims proven"
+        )
     )
 
 
 def test_a_live_frame_says_what_each_rank_is_doing():
-    assert live(seen(issued(0.1, 1, 1)), width=60).splitlines()[2:4] == [
-        "          rank 0                    rank 1",
-        "doing     computing                 all_reduce",
-    ]
+    assert live(seen(issued(0.1, 1, 1)), width=60).splitlines()[2:4] == snapshot(
+        [
+            "          rank 0                    rank 1",
+            "doing     computing                 all_reduce",
+        ]
+    )
 
 
 def test_what_changed_is_marked_and_what_was_repeated_is_not():
     before = [said(0, "mine", "1"), said(1, "mine", "2"), said(1, "other", "5")]
     later = [Output(0.4, rank, "stdout", f"mine: {rank + 2}", "mine", str(rank + 2)) for rank in (0, 1)]
     again = Output(0.4, 1, "stdout", "mine: 2", "mine", "2")
-    assert live(seen(*before, later[0], again), since=0.2).splitlines()[2:6] == [
-        "* new     rank 0                    rank 1",
-        "doing     computing                 computing",
-        "mine     *2                         2",
-        "other     -                         5",
-    ]
+    assert live(seen(*before, later[0], again), since=0.2).splitlines()[2:6] == snapshot(
+        [
+            "* new     rank 0                    rank 1",
+            "doing     computing                 computing",
+            "mine     *2                         2",
+            "other     -                         5",
+        ]
+    )
     assert "*" not in live(seen(*before, *later), now=9.0)
 
 
@@ -104,7 +111,7 @@ def test_where_labels_have_no_room_the_claims_are_counted_only():
 def test_claims_about_other_arguments_come_last_and_are_not_cut():
     began = Began("demo.py", (), 1, "cpu", "gloo", "1 rank", (ClaimText(1, "word " * 12), ClaimText(2, "it holds")))
     lines = drawn(seen(Claimed(0.1, 0, 2, held=True), End(0.4, True, 1, 2), began=began), 40).splitlines()
-    assert lines[2:4] == ["✓ the rank      it holds", "· not this run  word word word word word"]
+    assert lines[2:4] == snapshot(["✓ the rank      it holds", "· not this run  word word word word word"])
 
 
 def test_more_ranks_than_fit_stand_below_each_other():

@@ -1,6 +1,7 @@
 """Ranks over time, a character for each moment."""
 
 from drawn_run import QUIET, drawn, issued, said, seen, text
+from inline_snapshot import snapshot
 
 from ddpquiz.events.event import End, Ended, Exited, Joining, Output, Started
 from ddpquiz.events.run_frame import describe_frame
@@ -14,12 +15,14 @@ MEETING = [
 
 
 def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
-    assert text(gantt(describe_frame(seen(*MEETING)), 48, live=False), 48).splitlines() == [
-        "time    ━ compute   █ communication   ░ waiting",
-        "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
-        "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
-        "        ╵0 s (200 ms into the run)      ╵0.4 s",
-    ]
+    assert text(gantt(describe_frame(seen(*MEETING)), 48, live=False), 48).splitlines() == snapshot(
+        [
+            "time    ━ compute   █ communication   ░ waiting",
+            "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
+            "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
+            "        ╵0 s (200 ms into the run)      ╵0.4 s",
+        ]
+    )
 
 
 def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():

@@ -1,6 +1,7 @@
 """How a run ended: the failure with its traceback, or the hang with where each rank stands."""
 
 from drawn_run import drawn, seen, text
+from inline_snapshot import snapshot
 
 from ddpquiz.events.event import Began, Claimed, End, Exited, Hung, Output, Raised, RankStack
 from ddpquiz.events.run_frame import describe_frame
@@ -14,20 +15,22 @@ def test_an_explanation_that_is_too_wide_is_folded_by_paragraphs_and_what_is_in_
         'Look at it.\n\nTry    --fast\n       --slow\n"""\nx = 1\n'
     )
     picture = seen(began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
-    assert text(source(describe_frame(picture), 40)[0], 40).splitlines() == [
-        '           1 """A demo.',
-        "           2",
-        "           3     torchrun demo.py",
-        "           4",
-        "           5 Every rank has one number",
-        "             and all of them leave with",
-        "             the sum. Look at it.",
-        "           8",
-        "           9 Try    --fast",
-        "          10        --slow",
-        '          11 """',
-        "          12 x = 1",
-    ]
+    assert text(source(describe_frame(picture), 40)[0], 40).splitlines() == snapshot(
+        [
+            '           1 """A demo.',
+            "           2",
+            "           3     torchrun demo.py",
+            "           4",
+            "           5 Every rank has one number",
+            "             and all of them leave with",
+            "             the sum. Look at it.",
+            "           8",
+            "           9 Try    --fast",
+            "          10        --slow",
+            '          11 """',
+            "          12 x = 1",
+        ]
+    )
     assert "           6 leave with the sum." in text(source(describe_frame(picture), 60)[0], 60).splitlines()
 
 
@@ -43,16 +46,18 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
         End(0.5, False, 0, 2, 1, "Rank 1 raised AssertionError: every rank holds the sum"),
     )
     assert drawn(picture, 72) == (
-        "2 ranks on CPU over Gloo · no GPU found\n"
-        "rank 1  a warning of this rank\n"
-        "\n"
-        "✗ rank 1  every rank holds the sum\n"
-        "\n"
-        "rank 1\n"
-        "Traceback (most recent call last):\n"
-        "  ...\n"
-        "Rank 1 raised AssertionError: every rank holds the sum\n"
-        "ended after 0.50 s · 0 of 2 claims proven"
+        snapshot(
+            "2 ranks on CPU over Gloo · no GPU found\n"
+            "rank 1  a warning of this rank\n"
+            "\n"
+            "✗ rank 1  every rank holds the sum\n"
+            "\n"
+            "rank 1\n"
+            "Traceback (most recent call last):\n"
+            "  ...\n"
+            "Rank 1 raised AssertionError: every rank holds the sum\n"
+            "ended after 0.50 s · 0 of 2 claims proven"
+        )
     )
 
 
@@ -64,8 +69,10 @@ def test_a_hang_shows_what_each_rank_waits_in_and_where_it_stands():
             3.4, False, 0, 2, None, "No rank made progress for 2.5 s: rank 0 waits in a communication that cannot end."
         ),
     )
-    assert drawn(picture, 80).splitlines()[2:5] == [
-        "        waits in                             stands at",
-        "rank 0  all_reduce                           /x/demo.py:9",
-        "rank 1  nothing: it has ended with status 0  -",
-    ]
+    assert drawn(picture, 80).splitlines()[2:5] == snapshot(
+        [
+            "        waits in                             stands at",
+            "rank 0  all_reduce                           /x/demo.py:9",
+            "rank 1  nothing: it has ended with status 0  -",
+        ]
+    )

@@ -1,6 +1,7 @@
 """The log and the source of a run."""
 
 from drawn_run import drawn, live, said, seen, text
+from inline_snapshot import snapshot
 
 from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankStack
 from ddpquiz.events.run_frame import describe_frame
@@ -10,11 +11,15 @@ from ddpquiz.terminal.runs.script import source
 
 def test_a_log_has_all_lines_of_a_rank_and_marks_standard_error():
     picture = seen(said(0, "mine", "1"), Output(2.25, 0, "stderr", "a warning of some length"), said(1, "mine", "2"))
-    assert text(log(picture, 0, 40), 40).splitlines() == [
-        "   0.10      mine: 1",
-        "   2.25  err a warning of some length",
-    ]
-    assert text(log(picture, 0, 30), 30).splitlines()[1:] == ["   2.25  err a warning of some", "             length"]
+    assert text(log(picture, 0, 40), 40).splitlines() == snapshot(
+        [
+            "   0.10      mine: 1",
+            "   2.25  err a warning of some length",
+        ]
+    )
+    assert text(log(picture, 0, 30), 30).splitlines()[1:] == snapshot(
+        ["   2.25  err a warning of some", "             length"]
+    )
     assert text(log(seen(), 1, 40), 40) == "Rank 1 has printed nothing so far."
     assert text(log(seen(End(1.0, True, 0, 0)), 1, 40), 40) == "No output of rank 1 was recorded."
 
@@ -69,14 +74,16 @@ def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     events = [Issued(0.1, 0, 1, Operation("barrier", (0,), None, (), "", 0, str(script), 5)), Exited(0.2, 0, 0)]
     picture = seen(*events, began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
     drawn_source, at = source(describe_frame(picture), 50)
-    assert text(drawn_source, 50).splitlines() == [
-        '           1 """A demo.',
-        "           2",
-        "           3 Try    --fast    every rank is twice",
-        "                 as fast as before",
-        '           4 """',
-        "■ 0        5 x = 1",
-    ]
+    assert text(drawn_source, 50).splitlines() == snapshot(
+        [
+            '           1 """A demo.',
+            "           2",
+            "           3 Try    --fast    every rank is twice",
+            "                 as fast as before",
+            '           4 """',
+            "■ 0        5 x = 1",
+        ]
+    )
     assert at == 5
     picture.add(End(0.3, True, 0, 0))
     assert (

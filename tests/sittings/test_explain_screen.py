@@ -5,6 +5,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 from sample import WHY_RING
 from sample_sittings import explaining, press, saved_explanations, screen, spoken, type_text
 
@@ -16,7 +17,7 @@ OTHER = replace(WHY_RING, id="other", ask="And once more?")
 def test_what_is_written_stands_above_the_keys(progress):
     seat = type_text(explaining(progress), "The root is a bottleneck.\nq?u1")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Explain 1/1 · ring
 
 Why a ring, and not a root?
@@ -24,14 +25,14 @@ in your own words; ctrl+d, or enter on an empty line, ends it
 
 > The root is a bottleneck.
   q?u1_
-ctrl+d check · esc, then h hint · e editor · s skip · d demo · ? help · q quit"""
+ctrl+d check · esc, then h hint · e editor · s skip · d demo · ? help · q quit""")
     )
 
 
 def test_points_are_ticked_by_their_words_beside_a_model_answer_and_the_learner_changes_ticks(progress):
     seat = type_text(explaining(progress), "The root is a bottleneck.\nOther links do not idle.\n\n")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Explain 1/1 · ring
 
 Why a ring, and not a root?
@@ -53,7 +54,7 @@ number changes a tick.
 ✗ 3  each rank sends less than two tensors
      not found: 2(N-1)/N, two tensors
 
-enter go on · 1-3 tick · u undo · d demo · f flag · ? help · q quit"""
+enter go on · 1-3 tick · u undo · d demo · f flag · ? help · q quit""")
     )
     text = "The root is a bottleneck.\nOther links do not idle."
     assert saved_explanations(progress) == [("ring/why-ring", pytest.approx(2 / 3), text, [False, False, False])]
@@ -74,7 +75,7 @@ def test_the_keys_that_grade_are_named_when_they_do(progress):
 def test_a_paste_is_text_to_its_end_and_no_key_of_it_acts(progress):
     seat = press(explaining(progress), "paste:A bottleneck.\n\nq others idle\n")
     assert not seat.state.checking
-    assert seat.text == "A bottleneck.\n\nq others idle\n"
+    assert seat.text == snapshot("A bottleneck.\n\nq others idle\n")
     assert press(seat, "escape", "paste:s").text.endswith("\ns")
     assert press(seat, "backspace", "enter").state.explanation.made == 2
     before = screen(seat)
@@ -110,7 +111,7 @@ def test_undo_goes_back_to_the_text_to_write_on(progress):
     type_text(seat, ", others idle")
     press(seat, "ctrl+d", "enter")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Done: you made 2 of 3 points.
 
 Left out
@@ -120,7 +121,7 @@ Next
   ddpquiz learn ring  read about it
   ddpquiz test ring   find out how strong you are
 
-enter leave · u undo · ? help"""
+enter leave · u undo · ? help""")
     )
     assert "> A bottleneck, others idle_" in screen(press(seat, "u"))
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
 from sample_sittings import context, press, quizzing, screen, studying
@@ -55,13 +56,15 @@ def answer(progress, question, credit, count=1):
 def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
     seat = at_home(progress)
     assert screen(seat) == (
-        "ddpquiz\n\n"
-        "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
-        "demos that run real ranks on this machine. What you learn comes back just before\n"
-        "you would forget it, and every answer is saved at once. You can run what an\n"
-        "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
-        "proof.\n\n"
-        "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
+        snapshot(
+            "ddpquiz\n\n"
+            "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
+            "demos that run real ranks on this machine. What you learn comes back just before\n"
+            "you would forget it, and every answer is saved at once. You can run what an\n"
+            "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
+            "proof.\n\n"
+            "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
+        )
     )
     press(seat, "enter", "s")
     assert seat.seen == [("learn", "ring"), ("study", False, 10)]
@@ -72,20 +75,22 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         progress.review(f"ring/{name}", Grade.AGAIN, START, START - START)
     answer(progress, "ring/q", 0.0, 8)
     assert screen(at_home(progress)) == (
-        "ddpquiz\n\n"
-        "Due        2 cards coming again.\n"
-        "New        4 for today, 4 cards not seen yet\n"
-        "Coming up  in the next seven days: none\n"
-        "Streak     3 days in a row\n"
-        "Weakest    The ring (ring): weak, 2–22%\n\n"
-        "Tracks, the weakest first\n"
-        "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
-        "Next\n"
-        "  s      study: 2 cards coming again\n"
-        '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
-        '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
-        '  t      test "DDP": not tested yet\n\n'
-        "enter go on · s study · t test · l lesson · d demo · i stats · ? help · q quit"
+        snapshot(
+            "ddpquiz\n\n"
+            "Due        2 cards coming again.\n"
+            "New        4 for today, 4 cards not seen yet\n"
+            "Coming up  in the next seven days: none\n"
+            "Streak     3 days in a row\n"
+            "Weakest    The ring (ring): weak, 2–22%\n\n"
+            "Tracks, the weakest first\n"
+            "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
+            "Next\n"
+            "  s      study: 2 cards coming again\n"
+            '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
+            '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
+            '  t      test "DDP": not tested yet\n\n'
+            "enter go on · s study · t test · l lesson · d demo · i stats · ? help · q quit"
+        )
     )
 
 
@@ -190,10 +195,10 @@ def left_with(seat):
 
 def test_what_is_due_is_said_once_when_one_leaves(progress):
     seat = at_home(progress)
-    assert left_with(seat) == "You have not begun yet: `ddpquiz learn` opens the first lesson.\n"
+    assert left_with(seat) == snapshot("You have not begun yet: `ddpquiz learn` opens the first lesson.\n")
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat = at_home(progress)
-    assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
+    assert left_with(seat) == snapshot("1 card coming again. Due in the next seven days: none.\n")
     assert left_with(press(seat, "s")) == ""  # the sitting has said it
     assert left_with(press(seat, "t")).startswith("1 card coming again.")
 
@@ -329,7 +334,7 @@ def test_home_does_not_contradict_a_path_that_was_left(home):
     said = [part for part in terminal.raw.split(LEAVE_SCREEN)[1:] if "ddpquiz learn" in part[:100]]
     assert len(said) == 1
     sentence = re.sub("\x1b\\[[0-9;]*m", "", said[0]).split("\r\n")[0]
-    assert sentence == "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is."
+    assert sentence == snapshot("Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is.")
 
 
 def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):

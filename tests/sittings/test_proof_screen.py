@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import LEAVE_SCREEN, sample
 from sample import BYTES, HOOKS, PRINTS, STEPS
 
@@ -37,7 +38,7 @@ def shown(question, width=60):
 def test_the_question_with_its_values_comes_before_the_proof():
     text, agrees = shown(NUMBER)
     assert text == (
-        """\
+        snapshot("""\
 A ring of 4 ranks moves 1200 bytes. How many does each rank
 send?
 
@@ -52,7 +53,7 @@ print(2 * (n - 1) / n * s)
 
 observed: it prints '1800.0'
 ✓ the answer is 1800 bytes
-"""
+""")
     )
     assert agrees
 

@@ -3,6 +3,7 @@
 import io
 from datetime import timedelta
 
+from inline_snapshot import snapshot
 from sample import BYTES, HOOKS, PHASES, PRINTS, STEPS
 from sample_sittings import quizzing, spoken
 
@@ -30,11 +31,11 @@ def test_a_line_that_is_not_an_answer_counts_as_unanswered_in_a_pipe(progress, c
     assert seat.over
     assert "Wrong" not in text
     assert capsys.readouterr().err == (
-        """\
+        snapshot("""\
 ring/bytes: `bytes` cannot be read as an answer. Answer with one number from 1 to 4.
 ddp/hooks: `2` cannot be read as an answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
 ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
-"""
+""")
     )
     assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")
     assert progress.log() == []

@@ -3,6 +3,7 @@
 import io
 import random
 
+from inline_snapshot import snapshot
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import press, quizzing, screen
 
@@ -50,7 +51,7 @@ def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
 def test_the_end_shows_the_score_by_concept_and_level_and_what_to_do_next(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Done: 1 of 2 right.
 
 Verdict on ring
@@ -66,7 +67,7 @@ Next
   ddpquiz learn ring         read about the concept that you missed most
   ddpquiz study              1 card became due because of these answers
 
-enter leave · r retry · u look back · d demo · ? help"""
+enter leave · r retry · u look back · d demo · ? help""")
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 from sample import BYTES, PHASES, PRINTS, QUESTIONS, STEPS
 from sample_sittings import press, quizzing, screen
 
@@ -23,7 +24,7 @@ from ddpquiz.terminal.sittings.question_view import Entry
 
 def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):
     assert screen(quizzing(progress)) == (
-        """\
+        snapshot("""\
 Question 1/5 · medium · ring
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
@@ -35,14 +36,14 @@ Choose one.
  3  2,400 bytes
  4  3,600 bytes
 
-1-4 answer · h hint (2) · x solution · s skip · d demo · ? help · q quit"""
+1-4 answer · h hint (2) · x solution · s skip · d demo · ? help · q quit""")
     )
 
 
 def test_a_digit_answers_at_once_and_the_verdict_says_why_each_wrong_option_is_wrong(progress):
     seat = press(quizzing(progress), "h", "1")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Question 1/5 · medium · ring
 ✗ Wrong.
 
@@ -65,7 +66,7 @@ Steps
 Check
   Between S and 2 S.
 
-enter next · p calculation · d demo · f flag · ? help · q quit"""
+enter next · p calculation · d demo · f flag · ? help · q quit""")
     )
     assert screen(press(seat, "1", "2", "h", "x")) == screen(seat)  # only what is offered goes on
     assert "Question 2/5" in screen(press(seat, "enter"))
@@ -148,15 +149,17 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     long = replace(BYTES, ask=BYTES.ask + " Nobody fails." * 20)
     seat = press(quizzing(progress, long), "4")
     lines = screen(seat, height=24).split("\n")
-    assert lines[:7] == [
-        "Question 1/1 · medium · ring",
-        "✗ Wrong.",
-        "",
-        "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank",
-        "send? Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
-        "",
-        "✗>4  3,600 bytes",
-    ]
+    assert lines[:7] == snapshot(
+        [
+            "Question 1/1 · medium · ring",
+            "✗ Wrong.",
+            "",
+            "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank",
+            "send? Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
+            "",
+            "✗>4  3,600 bytes",
+        ]
+    )
     assert lines[8].startswith("✓ 2  1,800 bytes")
     assert "\nThe question\n  Four ranks all-reduce 1,200 bytes" in "\n".join(lines)
     assert "The question" not in screen(seat, height=60)

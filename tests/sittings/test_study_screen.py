@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
+from inline_snapshot import snapshot
 from sample import CARDS, DDP, RING, RING_CARDS, START
 from sample_sittings import press, screen, spoken, studying
 
@@ -18,7 +19,7 @@ from ddpquiz.terminal.sittings import study
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
     assert screen(studying(progress, CARDS, opening=[study.WELCOME])) == (
-        """\
+        snapshot("""\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
 its demo on real ranks. Every grade is saved at once, so you can quit at any
@@ -30,13 +31,13 @@ one; `ddpquiz list` lists all concepts.
 
 Front of one?
 
-space show the back · s skip · d demo · f flag · / look up · ? help · q quit"""
+space show the back · s skip · d demo · f flag · / look up · ? help · q quit""")
     )
 
 
 def test_the_back_comes_with_the_next_interval_on_each_button(progress):
     assert screen(press(studying(progress, CARDS), "space")) == (
-        """\
+        snapshot("""\
 ────────── Card 1/6 · ring
 
 
@@ -45,20 +46,20 @@ Front of one?
 │ Back of one.
 
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
-space good · d demo · s skip · v source · f flag · / look up · ? help · q quit"""
+space good · d demo · s skip · v source · f flag · / look up · ? help · q quit""")
     )
 
 
 def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):
     seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
     assert screen(seat) == (
-        """\
+        snapshot("""\
 ━━──────── Card 3/6 · 1 coming again · ring
 see again in 2 days · u undo
 
 Front of three?
 
-space show the back · u undo · s skip · d demo · f flag · ? help · q quit"""
+space show the back · u undo · s skip · d demo · f flag · ? help · q quit""")
     )
 
 
@@ -80,7 +81,7 @@ def test_two_buttons_are_two(progress):
 
 def test_help_says_what_the_keys_do_that_work_now(progress):
     assert screen(press(studying(progress, CARDS), "space", "?")) == (
-        """\
+        snapshot("""\
 Keys that work here
 
 1      you did not know it; it comes again in this sitting
@@ -98,14 +99,14 @@ b      hide this card until tomorrow
 x      hide this card until `ddpquiz progress restore` brings it back
 ?      the keys that work now
 q      leave; everything is saved already
-esc back"""
+esc back""")
     )
 
 
 def test_the_last_screen_sums_up_and_undo_still_works(progress):
     seat = press(studying(progress, CARDS, limit=3), *["space", "1", "space", "3", "space", "4", "space", "3"])
     assert screen(seat) == (
-        """\
+        snapshot("""\
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
@@ -113,7 +114,7 @@ Left for the next sitting: 3 new; `--limit` deals more at once.
 Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
-enter leave · n 3 more new cards · u undo · d demo · / look up · ? help"""
+enter leave · n 3 more new cards · u undo · d demo · / look up · ? help""")
     )
     assert "Card 3/3 · once more · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
@@ -371,7 +372,7 @@ def test_a_resumed_sitting_knows_which_cards_come_again(progress):
 def test_lines_of_a_pipe_do_what_keys_do(progress):
     seat = studying(progress, CARDS[:3])
     assert spoken(seat, "", "3", "space", "1", "u", "4") == (
-        """\
+        snapshot("""\
 
 ────────── Card 1/3 · ring
 Front of one?
@@ -394,6 +395,6 @@ see again in 9 days · u undo
 
 ━━━━━━━─── Card 3/3 · ring
 Front of three?
-"""
+""")
     )
     assert [row.grade for row in progress.entries("review")] == [Grade.GOOD, Grade.EASY]

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from inline_snapshot import snapshot
 from rich.text import Text
 
 from ddpquiz.events.event import Began, End, Output
@@ -82,7 +83,9 @@ def test_a_key_that_scrolls_is_not_obeyed_and_a_new_question_is_shown_from_its_t
 
 
 def test_escape_where_it_means_nothing_says_how_to_leave():
-    assert play(Counter(), ScriptedKeys("escape", "ctrl+d")).note == "Press q to leave; everything is saved already."
+    assert play(Counter(), ScriptedKeys("escape", "ctrl+d")).note == snapshot(
+        "Press q to leave; everything is saved already."
+    )
     assert play(Counter(), ScriptedKeys("escape", "x", "ctrl+d")).note == ""
 
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
 from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, Mistake
@@ -157,7 +158,9 @@ def test_what_several_ranks_print_says_which_rank_printed_it(concept):
 
 
 def test_a_demo_command_can_be_pasted():
-    assert demo_command(DemoLink("ddp", "x", ("--name", "a b"), 2)) == "ddpquiz demo ddp --nproc 2 -- --name 'a b'"
+    assert demo_command(DemoLink("ddp", "x", ("--name", "a b"), 2)) == snapshot(
+        "ddpquiz demo ddp --nproc 2 -- --name 'a b'"
+    )
 
 
 def test_a_lesson_says_that_a_test_asks_some_of_many_questions():

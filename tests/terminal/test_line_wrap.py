@@ -8,6 +8,7 @@ import subprocess
 
 import passed
 import pytest
+from inline_snapshot import snapshot
 
 from ddpquiz.curriculum import loading
 from ddpquiz.paths import demos_dir
@@ -105,10 +106,12 @@ def test_a_folded_command_can_be_pasted_into_a_shell(width):
 def test_code_beside_a_bar_is_folded_as_well():
     console = style.console(io.StringIO(), width=40)
     show(console, Barred(style.code(COMMAND), "quiet"))
-    assert console.file.getvalue().splitlines()[:2] == [
-        "│ torchrun --nproc-per-node 4 \\",
-        "│     --local-ranks-filter 0 \\",
-    ]
+    assert console.file.getvalue().splitlines()[:2] == snapshot(
+        [
+            "│ torchrun --nproc-per-node 4 \\",
+            "│     --local-ranks-filter 0 \\",
+        ]
+    )
 
 
 def test_without_colours_code_in_a_sentence_keeps_its_backticks():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from inline_snapshot import snapshot
 from sample_catalog import CATALOG, RING, SENT, SHIPPED, drawn
 
 from ddpquiz.curriculum.catalog import Catalog, Track
@@ -14,9 +15,7 @@ from ddpquiz.terminal.pages.listing import demos
 
 
 def test_the_curriculum_is_listed_with_what_each_concept_holds():
-    assert (
-        drawn(listing.curriculum(CATALOG))
-        == """\
+    assert drawn(listing.curriculum(CATALOG)) == snapshot("""\
   concept                         cards  questions  demos
 
 Collectives
@@ -25,14 +24,11 @@ Collectives
 
 2 concepts · 1 card · 4 questions · 1 demo
 ddpquiz learn CONCEPT
-"""
-    )
+""")
 
 
 def test_the_items_of_a_concept_are_listed():
-    assert (
-        drawn(listing.contents(RING))
-        == """\
+    assert drawn(listing.contents(RING)) == snapshot("""\
 The ring  ring
 
 Cards
@@ -54,18 +50,14 @@ Explain
     Explain the ring.
 
 ddpquiz show ring/ITEM
-"""
-    )
+""")
 
 
 def test_a_search_names_the_kind_of_each_hit_and_shows_no_answer():
-    assert (
-        drawn(listing.found(CATALOG.search("mends barrier"), "mends barrier"))
-        == """\
+    assert drawn(listing.found(CATALOG.search("mends barrier"), "mends barrier")) == snapshot("""\
 ring/bug  question
   Which line mends it?
-"""
-    )
+""")
     assert "  if rank == 0:\n" in drawn(listing.found(CATALOG.search("mends if"), "mends if"))
 
 
@@ -85,13 +77,15 @@ def test_a_search_shows_text_and_no_notation():
         questions=(replace(SENT, ask="A batch has {=2 * n} of {s} samples.", code="# of rows"),),
     )
     catalog = replace(CATALOG, concepts=(ring,))
-    assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == [
-        "ring/sent  question",
-        "  A batch has 8 of 1200 samples.",
-        "ring  concept",
-        "  The ring",
-        "  … x x x x the global batch matters.",
-    ]
+    assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == snapshot(
+        [
+            "ring/sent  question",
+            "  A batch has 8 of 1200 samples.",
+            "ring  concept",
+            "  The ring",
+            "  … x x x x the global batch matters.",
+        ]
+    )
     assert "    # of rows\n" not in drawn(listing.found(catalog.search("rows"), "rows"))
     assert "  # of rows\n" in drawn(listing.found(catalog.search("rows"), "rows"))
 
@@ -99,9 +93,8 @@ def test_a_search_shows_text_and_no_notation():
 def test_titles_are_never_cut():
     title = "A title that is longer than what is left beside the numbers"
     lines = drawn(listing.curriculum(replace(CATALOG, concepts=(replace(RING, title=title),)))).splitlines()
-    assert (
-        " ".join(" ".join(lines[3:5]).split())
-        == "ring A title that is longer than what is left 1 4 1 beside the numbers"
+    assert " ".join(" ".join(lines[3:5]).split()) == snapshot(
+        "ring A title that is longer than what is left 1 4 1 beside the numbers"
     )
 
 
@@ -111,9 +104,7 @@ def test_a_demo_is_listed_under_its_concepts_track_with_its_time():
     tracks = (Track("early", "Early", ("why",)), Track("late", "Late", ("ddp",)))
     known = [Demo(name, f"What {name} shows, " + " ".join(["at length"] * 6), "") for name in ("ddp", "other", "ring")]
     took = {"ddp": Timing(1.96, 4), "other": Timing(0.32, 1, ("--size", "6")), "gone": Timing(1.0, 2)}
-    assert (
-        drawn(demos(Catalog(tracks, (early, late), {}), known, took))
-        == """\
+    assert drawn(demos(Catalog(tracks, (early, late), {}), known, took)) == snapshot("""\
 Early
   ring   What ring shows, at length at length at length at length at length at
          length
@@ -130,8 +121,7 @@ ddpquiz demo NAME           run it
 ddpquiz demo NAME --help    explain it and its options
 ddpquiz demo NAME --copy .  copy the script, to read and change it
 ddpquiz demo --replay NAME  play a saved run, one operation at a time
-"""
-    )
+""")
 
 
 def test_shipped_demos_stand_where_they_are_explained():

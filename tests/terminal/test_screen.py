@@ -4,6 +4,7 @@ import io
 
 import pyte
 import pytest
+from inline_snapshot import snapshot
 from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
@@ -68,12 +69,14 @@ def test_a_long_body_says_which_page_of_how_many_is_shown_and_how_to_go_back():
         terminal.screen.paint(numbers(30), Text("foot"))
         seen.append(terminal.lines()[-2])
         terminal.screen.scroll("pagedown")
-    assert seen == [
-        "page 1 of 4 · 20 more below · ↑ ↓ scroll",
-        "page 2 of 4 · 9 more above · 11 more below · ↑ ↓ scroll · page up: back",
-        "page 3 of 4 · 18 more above · 2 more below · ↑ ↓ scroll · page up: back",
-        "page 4 of 4 · 20 more above · ↑ ↓ scroll · page up: back",
-    ]
+    assert seen == snapshot(
+        [
+            "page 1 of 4 · 20 more below · ↑ ↓ scroll",
+            "page 2 of 4 · 9 more above · 11 more below · ↑ ↓ scroll · page up: back",
+            "page 3 of 4 · 18 more above · 2 more below · ↑ ↓ scroll · page up: back",
+            "page 4 of 4 · 20 more above · ↑ ↓ scroll · page up: back",
+        ]
+    )
 
 
 def test_a_body_that_is_too_tall_scrolls_and_says_so():
@@ -86,14 +89,16 @@ def test_a_body_that_is_too_tall_scrolls_and_says_so():
     assert terminal.lines()[0] == "line 1"
     assert terminal.screen.scroll("pagedown")
     paint()
-    assert terminal.lines() == [
-        "line 4",
-        "line 5",
-        "line 6",
-        "line 7",
-        "4 more above · 2 more below · ↑ ↓ scroll",
-        "foot",
-    ]
+    assert terminal.lines() == snapshot(
+        [
+            "line 4",
+            "line 5",
+            "line 6",
+            "line 7",
+            "4 more above · 2 more below · ↑ ↓ scroll",
+            "foot",
+        ]
+    )
     assert terminal.screen.scroll("end")
     paint()
     assert terminal.lines()[3:5] == ["line 9", "6 more above · ↑ ↓ scroll"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import piped
 from sample_catalog import CATALOG, RING, SHIPPED
 
@@ -208,11 +209,11 @@ def test_the_map_leaves_out_needs_that_follow_from_others():
 def test_a_proof_shows_the_code_with_the_right_answer_in_it():
     questions = {question.id: question for question in RING.questions}
     bug = proof_text(sample(questions["bug"]))
-    assert bug.code == "print(1)\ndist.all_reduce(x)"
+    assert bug.code == snapshot("print(1)\ndist.all_reduce(x)")
     prints = proof_text(sample(questions["prints"]))
     assert (prints.code, prints.expected) == ("print(rank)", "[4.0]")
     sent = proof_text(sample(questions["sent"]))
-    assert sent.what == "The demo allreduce --size 300 prints `bytes sent by the ring` on 4 ranks."
+    assert sent.what == snapshot("The demo allreduce --size 300 prints `bytes sent by the ring` on 4 ranks.")
     assert sent.expected == "1800"
 
 
