@@ -6,11 +6,11 @@ import passed
 import pytest
 from faulty_jobs import KINDS, make_job
 from inline_snapshot import snapshot
+from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.events.event import (
-    Began,
     Ended,
     Exited,
     Issued,
@@ -55,29 +55,6 @@ def test_no_fault_is_found_in_a_job_that_is_right(seed, tmp_path):
     job = make_job(seed, "innocent")
     found = verdict_on(job.script, job.ranks, tmp_path)
     assert (found.fault, found.culprits) == ("none", ())
-
-
-def call(line, op="all_reduce", shape=(4,), members=(0, 1, 2), peer=None, file="train.py"):
-    return Operation(op, members, peer, (shape,), "float32", 4 * shape[0], file, line, "0")
-
-
-def state_of(*calls, ranks=3, ended=True, more=()):
-    """Return the state after each rank has made its calls, given as one list for each rank."""
-    state = RunState()
-    state.add(Began("train.py", (), ranks, "cpu", "gloo", ""))
-    time = 0.0
-    for number in range(max(map(len, calls))):
-        for rank, made in enumerate(calls):
-            if number < len(made):
-                time += 0.001
-                state.add(Issued(time, rank, number + 1, made[number]))
-        arrived = [rank for rank, made in enumerate(calls) if number < len(made)]
-        same = len({calls[rank][number] for rank in arrived}) == 1 and len(arrived) == ranks
-        for rank in arrived if ended and same else ():
-            state.add(Ended(time + 0.0005, rank, number + 1))
-    for event in more:
-        state.add(event)
-    return state
 
 
 def test_a_rank_that_raised_while_it_waited_for_an_operation_in_the_background_was_blocked_there():

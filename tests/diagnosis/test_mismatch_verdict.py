@@ -5,7 +5,7 @@ import os
 import pytest
 from inline_snapshot import snapshot
 from nccl_dumps import BEGIN, dump, entry, read
-from test_diagnosis import call, state_of
+from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import diagnose, diagnose_record
 from ddpquiz.diagnosis.verdict import MORE_CALLS, UNEVEN, call_at

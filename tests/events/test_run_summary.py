@@ -8,7 +8,8 @@ import sys
 
 import pytest
 from inline_snapshot import snapshot
-from rank_events import Rank, began, folded
+from played_program import Program, only, repeat, shape
+from rank_events import began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
 from ddpquiz.events.event import End, Exited, MemoryPeak, OptimizerStep, SyncPaused, SyncResumed
@@ -18,56 +19,6 @@ from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
-
-
-class Program:
-    """Plays a program on two ranks, a call after the other, with a clock for each."""
-
-    def __init__(self):
-        self.ranks, self.clocks, self.device = [Rank(0), Rank(1)], [0.0, 0.0], "cpu"
-
-    def call(self, op, line, takes, computes=(0.0, 0.0), **more):
-        """Both compute, enter, and leave together."""
-        self.clocks = [clock + each for clock, each in zip(self.clocks, computes, strict=True)]
-        done = max(self.clocks) + takes
-        for rank, clock in zip(self.ranks, self.clocks, strict=True):
-            rank.sync(op, clock, done, line, **more)
-        self.clocks = [done, done]
-        return self
-
-    def bucket(self, line, number=0, size=1 << 20):
-        for rank, clock in zip(self.ranks, self.clocks, strict=True):
-            rank.end(clock + 0.1, rank.issue("all_reduce", clock, line, bucket=number, asynchronous=True, bytes=size))
-        self.clocks = [clock + 0.1 for clock in self.clocks]
-        return self
-
-    def mark(self, kind, *details):
-        for rank, clock in zip(self.ranks, self.clocks, strict=True):
-            rank.events.append(kind(clock, rank.rank, 99, *details))
-        return self
-
-    def compute(self, seconds):
-        self.clocks = [clock + seconds for clock in self.clocks]
-        return self
-
-    def summed(self):
-        end = max(self.clocks) + 1.0
-        for rank in self.ranks:
-            rank.exit(end)
-        return summarize(folded(*self.ranks, end=end, device=self.device), end)
-
-    def advice(self):
-        return self.summed().advice
-
-
-def only(program):
-    """Return the one thing that there is to say."""
-    (said,) = program.advice()
-    return said
-
-
-def shape(length):
-    return {"shapes": ((length,),), "bytes": 4 * length}
 
 
 def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
@@ -113,13 +64,6 @@ SILENT = {
     ),
     "a few barriers": lambda: repeat(3, lambda program, _: program.call("barrier", 5, 1.0)),
 }
-
-
-def repeat(times, step):
-    program = Program()
-    for at in range(times):
-        step(program, at)
-    return program
 
 
 @pytest.mark.parametrize("case", SILENT)

@@ -3,8 +3,8 @@
 import passed
 import pytest
 from inline_snapshot import snapshot
+from played_program import only, repeat
 from real_run import end, run
-from test_run_summary import only, repeat
 
 from ddpquiz.diagnosis.verdict import UNEVEN
 from ddpquiz.events.event import Started, TensorRead
