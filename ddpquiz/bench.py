@@ -22,7 +22,7 @@ Rank 0 prints the result, and saves it in its data folder.
 """
 
 
-def options_of(words: list[str]) -> tuple[BenchOptions, bool]:
+def _options_of(words: list[str]) -> tuple[BenchOptions, bool]:
     """Return what a command line asks for, and whether it asks for JSON. Exits with a message where it is wrong."""
     values = {"--op": ",".join(USUAL), "--sizes": SIZES, "--seconds": "40"}
     as_json, left = False, list(words)
@@ -49,7 +49,7 @@ def options_of(words: list[str]) -> tuple[BenchOptions, bool]:
 
 def main() -> None:
     """Measure, and print and save the result on rank 0."""
-    options, as_json = options_of(sys.argv[1:])
+    options, as_json = _options_of(sys.argv[1:])
     if "RANK" not in os.environ or int(os.environ["WORLD_SIZE"]) < 2:
         sys.exit(
             f"ddpquiz.bench: start two ranks or more with a launcher; on one machine, use `ddpquiz bench`.\n{USAGE}"
@@ -63,13 +63,13 @@ def main() -> None:
         for each in bench.samples(BenchPlan(ops=options.ops, sizes=options.sizes, seconds=options.seconds)):
             samples.add(each.op, each.size, each.seconds, each.error)
     except KeyboardInterrupt:
-        finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
+        _finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
         os._exit(130)  # other ranks may be in a collective
-    finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
+    _finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
     bench.leave()
 
 
-def finish_on_first(rank: int, samples: BenchSamples, machines: int, *, as_json: bool) -> None:
+def _finish_on_first(rank: int, samples: BenchSamples, machines: int, *, as_json: bool) -> None:
     """Print and save on rank 0."""
     if rank == 0:
         groups = [group_of(samples, machines)] if samples.seconds else []

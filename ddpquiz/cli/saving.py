@@ -24,13 +24,13 @@ from ddpquiz.terminal.runs.script import script_text
 if TYPE_CHECKING:
     from ddpquiz.ranks.run import Run
 
-FORMATS = (".trace.json", ".json", ".svg", ".html")
+_FORMATS = (".trace.json", ".json", ".svg", ".html")
 PAGE_EVENTS = 100_000  # of a longer run, a page holds about as many of the last events
 
 
 def format_of(path: Path) -> str:
     """Return the format of a file by the end of its name; BadParameter if that is not a known one."""
-    found = next((end for end in FORMATS if path.name.endswith(end)), None)
+    found = next((end for end in _FORMATS if path.name.endswith(end)), None)
     if found is None:
         raise typer.BadParameter(
             f"{path.name} must end with .html (page), .json (events), .trace.json (for Perfetto) or .svg (picture).",

@@ -33,7 +33,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.plural import plural
 
-Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
+_Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
 
 
 def diagnose(
@@ -134,7 +134,7 @@ def _is_last(collective: Collective, state: RunState) -> bool:
 
 
 def _of_waits(
-    blocked: Blocked, state: RunState, statuses: dict[int, RankStatus], now: float, seen: Mapping[int, float]
+    blocked: _Blocked, state: RunState, statuses: dict[int, RankStatus], now: float, seen: Mapping[int, float]
 ) -> Diagnosis | None:
     """Whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
     waits = {rank: collective for rank, collective in blocked.items() if collective.awaited}

@@ -63,7 +63,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
     `absent` are ranks of which nothing is known, and `stacks` those that ranks wrote.
     """
     first = min((time for _, time, _ in _failures(state)), default=None)
-    lost = any(is_consequence(raised) and not has_timed_out(raised) for raised in _raised(state).values())
+    lost = any(_is_consequence(raised) and not has_timed_out(raised) for raised in _raised(state).values())
     silent = _silent_first(state, absent) if lost else None
     stack_of = {stack.rank: stack for stack in stacks}
     statuses = {}
@@ -81,7 +81,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
     raised, exited = _raised(state).get(rank), state.exited.get(rank)
-    if raised and not is_consequence(raised):
+    if raised and not _is_consequence(raised):
         file, line = own_frame(raised.traceback, state.script)
         return RankStatus("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
@@ -117,14 +117,14 @@ def _first_line(raised: Raised) -> str:
 # Whether ranks failed, and why: the rank that failed first, not the ranks that only noticed.
 
 
-def is_consequence(raised: Raised) -> bool:
+def _is_consequence(raised: Raised) -> bool:
     """Whether a rank raised this only because another one failed or did not arrive."""
     return bool(_CONSEQUENCE.search(raised.message))
 
 
 def has_timed_out(raised: Raised) -> bool:
     """Whether a rank raised this because another one did not arrive in time."""
-    return is_consequence(raised) and bool(re.search("imed out|wait timeout", raised.message))
+    return _is_consequence(raised) and bool(re.search("imed out|wait timeout", raised.message))
 
 
 def failed_in_communication(state: RunState) -> bool:
@@ -172,7 +172,7 @@ def _raised(state: RunState) -> dict[int, Raised]:
 
 def _failures(state: RunState) -> list[tuple[bool, float, int]]:
     """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
-    failures = [(is_consequence(raised), raised.time, raised.rank) for raised in _raised(state).values()]
+    failures = [(_is_consequence(raised), raised.time, raised.rank) for raised in _raised(state).values()]
     failures += [
         (False, exited.time, rank)
         for rank, exited in state.exited.items()

@@ -15,7 +15,7 @@ from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
 
 LIMIT = 100  # mismatches that are reported
-NEAR = 64  # collectives of a group within which a swapped pair is looked for
+_NEAR = 64  # collectives of a group within which a swapped pair is looked for
 EQUAL_SHAPES = (
     "all_reduce",
     "all_gather",
@@ -127,7 +127,7 @@ class Mismatches:
             self._look_for_swap(collective)
 
     def _look_for_swap(self, collective: Collective) -> None:
-        unlike = self._unlike.setdefault((collective.group, collective.members), deque(maxlen=NEAR))
+        unlike = self._unlike.setdefault((collective.group, collective.members), deque(maxlen=_NEAR))
         for other in unlike:
             if self._are_swapped(other, collective) and len(self._swaps) < LIMIT:
                 self._swaps.append((other, collective))

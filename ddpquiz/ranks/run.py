@@ -32,10 +32,10 @@ from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
 
 MOST_RANKS = 64
-MOST_NOTES = 3  # mismatches that are noted at the end of a run that went well
+_MOST_NOTES = 3  # mismatches that are noted at the end of a run that went well
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves
-STRAGGLES = 0.2  # of the other ranks' time that a demo lets a line cost on purpose
-MOVING = 1.0  # seconds; ranks that recorded something within them are not stuck
+_STRAGGLES = 0.2  # of the other ranks' time that a demo lets a line cost on purpose
+_MOVING = 1.0  # seconds; ranks that recorded something within them are not stuck
 
 
 class Run:
@@ -124,7 +124,7 @@ class Run:
         if self._stopped:
             return
         self._stopped = why
-        if why in (FAILED, HUNG) or not self._diagnoses or self.now() - self._watchdog.moved_at < MOVING:
+        if why in (FAILED, HUNG) or not self._diagnoses or self.now() - self._watchdog.moved_at < _MOVING:
             self._processes.stop()
         else:
             self._watchdog.stop()  # first ask where they stand
@@ -223,9 +223,9 @@ class Run:
         if is_demo and (verdict := diagnose(self.seen)).fault != "none":
             return [Note(now, verdict.culprits[0], f"Diagnosis: {verdict.whole}")]
         costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
-        if costliest and costliest.rank is not None and costliest.share > STRAGGLES:
+        if costliest and costliest.rank is not None and costliest.share > _STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
-        return [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:MOST_NOTES]]
+        return [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:_MOST_NOTES]]
 
     def _conclusion(self, now: float) -> list[Note]:
         """Return what --check-replicas has found, so that its silence is not taken for a result."""
@@ -240,14 +240,14 @@ class Run:
 # Whether the ranks hang, and where each of them stands.
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
-LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
-JOINING = 5.0  # seconds that ranks may take to connect once all of them are in init_process_group
-TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
-IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a computing rank of a busy machine uses more
+_LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
+_JOINING = 5.0  # seconds that ranks may take to connect once all of them are in init_process_group
+_TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
+_IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a computing rank of a busy machine uses more
 # Files whose code waits for other ranks
-COMMUNICATION = re.compile(rf"torch.distributed.|ddpquiz.ranks.inside.({'|'.join(BETWEEN)})\.py$")
-RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
-CRASH = "Fatal Python error"  # begins the stack of a crash
+_COMMUNICATION = re.compile(rf"torch.distributed.|ddpquiz.ranks.inside.({'|'.join(BETWEEN)})\.py$")
+_RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
+_CRASH = "Fatal Python error"  # begins the stack of a crash
 NOTICE = 10.0  # seconds without an operation or a line, after which a run of the user's own script is diagnosed
 MISMATCH = 1.0  # seconds for which ranks may stay in an operation in which their calls do not match
 
@@ -289,8 +289,8 @@ class Watchdog:
         self.stopping, self._asked = True, None
 
     def request_stacks(self) -> None:
-        self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # written only once
-        self._latest = self.processes.now() + LATEST
+        self.stacks = {rank: stack for rank, stack in self.stacks.items() if _CRASH in stack}  # written only once
+        self._latest = self.processes.now() + _LATEST
         self.processes.signal(STACK_SIGNAL)
 
     def has_stacks(self, now: float) -> bool:
@@ -303,7 +303,7 @@ class Watchdog:
 
     def crash_stack(self, rank: int) -> str:
         """Return the stack that a rank wrote when it crashed, if it did."""
-        stack = self.stacks.get(rank, "").partition(CRASH)[2]
+        stack = self.stacks.get(rank, "").partition(_CRASH)[2]
         return "".join(line + "\n" for line in stack.splitlines() if line.startswith("  File "))
 
     def look(self, now: float, seen: RunState) -> Standstill | None:
@@ -347,7 +347,7 @@ class Watchdog:
         While all of them are in init_process_group no rank is missing: the network may just be slow.
         """
         joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.all_ranks)
-        return max(self.timeout or 0.0, JOINING if joining else 0.0)
+        return max(self.timeout or 0.0, _JOINING if joining else 0.0)
 
     def positions(self, seen: RunState) -> tuple[RankStack, ...]:
         """Return where every rank stands, by the stacks that they have written."""
@@ -355,18 +355,18 @@ class Watchdog:
 
     def _position(self, rank: int, seen: RunState) -> RankStack:
         stack = self.stacks.get(rank, "")
-        frames = list(itertools.takewhile(lambda frame: not RUNS_SCRIPT.search(frame[0]), frames_in(stack)))
+        frames = list(itertools.takewhile(lambda frame: not _RUNS_SCRIPT.search(frame[0]), frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
         waits_in = seen.waits_in(rank)
-        if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
+        if not waits_in and any(_COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)
 
     def _is_computing(self, now: float) -> bool:
         """Return whether the silent ranks use a processor."""
         used, before = self.processes.cpu_seconds(), self._cpu
-        busy = used - before > max(TICK, IDLE * (now - self._cpu_at))
+        busy = used - before > max(_TICK, _IDLE * (now - self._cpu_at))
         self._cpu, self._cpu_at = used, now
         if busy:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time

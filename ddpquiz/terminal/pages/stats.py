@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
 
-WEEKS = 16
+_WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓", "good"), (60, "█", "good"))
@@ -25,7 +25,7 @@ _FEW = 20  # with fewer recalls, the share is not compared with the goal
 _MOST = 5  # wrong answers that are listed
 _TIMES = {1: "once", 2: "twice"}
 _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
-NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
+_NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Stats:
 
 def _page(now: Statistics, width: int) -> RenderableType:
     if not now.days:
-        return prose(NOTHING)
+        return prose(_NOTHING)
     inside = width - 2
     parts: list[RenderableType] = [Text("Where you stand", style="head"), Text(), _days(now)]
     parts += section(f"Recalled (your goal is {now.wanted:.0%})", *_recalls(now))
@@ -144,7 +144,7 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
 
 def _heat(days: Mapping[date, Day], today: date, width: int) -> list[RenderableType]:
     """Draw one column per week, this week last; darker glyphs mean more."""
-    weeks = max(1, min(WEEKS, (width - 4) // 2))
+    weeks = max(1, min(_WEEKS, (width - 4) // 2))
     first = today - timedelta(days=today.weekday() + 7 * (weeks - 1))
     months, at = Text(" " * 4, style="quiet"), -1
     for week in range(weeks):

@@ -88,7 +88,7 @@ class _Drafts:
         return here or before, f"What you began to write {'' if here else 'the last time '}is here again."
 
 
-FINISH = Hotkey(
+_FINISH = Hotkey(
     "ctrl+d",
     "check",
     "end your explanation and check its points; enter on an empty line does it too (ctrl+u clears the line)",
@@ -198,7 +198,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             return [FROM_ESCAPE, *self.escape_keys()]
         if not self.state.checking:  # enter ends the text too on an empty line, once something is written
             by_enter = self.text.strip() and self._area.on_empty_last_line
-            return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
+            return [replace(_FINISH, key="ctrl+d/enter") if by_enter else _FINISH]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
         return [_CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
@@ -333,7 +333,7 @@ class ExplainByLines(ByLines[ExplainScreen]):
         return Group(*parts, *(note_lines(screen.note) if state.previous is None else []))
 
     def hotkeys(self) -> list[Hotkey]:
-        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().hotkeys()]
+        keys = [Hotkey("empty line", "check") if key is _FINISH else key for key in super().hotkeys()]
         return [] if self.screen.writing and self.screen.text else keys
 
     def obey(self, line: str) -> None:

@@ -28,7 +28,7 @@ _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
 _READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
-CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
+_CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 WELCOME = (
     "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
@@ -82,7 +82,7 @@ class Home(SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [_READ_ON, CLOSE]
+            return [_READ_ON, _CLOSE]
         now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"

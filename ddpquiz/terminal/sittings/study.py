@@ -55,7 +55,7 @@ SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
 _LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
-GRADES = {
+_GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
     Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
     Grade.GOOD: "you knew it",
@@ -279,7 +279,7 @@ class StudyScreen(SittingScreen):
     def all_keys(self) -> list[Hotkey]:
         asked = self.sitting.card and self.sitting.shown and not self.lookup
         grades = enumerate(self.sitting.buttons if asked else (), 1)
-        return [*(Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
+        return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
         if self.lookup:
