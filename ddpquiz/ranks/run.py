@@ -16,7 +16,7 @@ from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstil
 from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
-from ddpquiz.events.formatting import frames_in
+from ddpquiz.events.formatting import Frame, frames_in
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
 from ddpquiz.events.run_state import RunState
@@ -246,7 +246,11 @@ _TICK = 0.015  # seconds of processor time that may be a tick of the kernel's cl
 _IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a computing rank of a busy machine uses more
 # Files whose code waits for other ranks
 _COMMUNICATION = re.compile(rf"torch.distributed.|ddpquiz.ranks.inside.({'|'.join(BETWEEN)})\.py$")
-_RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
+_WORKER = re.compile(r"ddpquiz.ranks.inside.worker\.py$")
+_RUN_SCRIPT = (
+    "_run_script",
+    "run",
+)  # its functions whose callers are not the learner's code; a claim calls another one
 _CRASH = "Fatal Python error"  # begins the stack of a crash
 NOTICE = 10.0  # seconds without an operation or a line, after which a run of the user's own script is diagnosed
 MISMATCH = 1.0  # seconds for which ranks may stay in an operation in which their calls do not match
@@ -355,7 +359,7 @@ class Watchdog:
 
     def _position(self, rank: int, seen: RunState) -> RankStack:
         stack = self.stacks.get(rank, "")
-        frames = list(itertools.takewhile(lambda frame: not _RUNS_SCRIPT.search(frame[0]), frames_in(stack)))
+        frames = list(itertools.takewhile(_is_of_script, frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
         waits_in = seen.waits_in(rank)
@@ -371,3 +375,7 @@ class Watchdog:
         if busy:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time
         return busy
+
+
+def _is_of_script(frame: Frame) -> bool:
+    return frame.name not in _RUN_SCRIPT or not _WORKER.search(frame.file)

@@ -28,6 +28,24 @@ def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
     )
 
 
+def test_a_claim_that_waits_inside_another_module_stands_at_its_line(script, tmp_path):
+    (tmp_path / "slow_value.py").write_text(
+        "import torch.distributed as dist, torch\n"
+        "class Slow:\n    def __bool__(self):\n        dist.recv(torch.ones(4), src=0)\n        return True\n"
+    )
+    body = """
+    from slow_value import Slow
+    value = Slow() if rank == 1 else True
+    assert value, "it comes"
+    dist.barrier()
+    """
+    hung = of(run(script(body), timeout=1.0), Hung)[0]
+    assert [(each.waits_in, each.file.rpartition("/")[2], each.line) for each in hung.ranks] == [
+        ("barrier", "script.py", 9),
+        ("recv", "script.py", 8),
+    ]
+
+
 def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):
     body = """
     if rank == 0:
