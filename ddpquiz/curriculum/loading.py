@@ -139,13 +139,13 @@ def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> C
         catalog = read()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _save_copy(catalog, fingerprint, path)
+            save_copy(catalog, fingerprint, path)
         except OSError:
             return catalog  # the next start takes as long as this one
     return catalog
 
 
-def _save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
+def save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
     """Write the copy of a catalog. OSError if that fails."""
     payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs)))
     with replacing(path, private=True) as fresh:
