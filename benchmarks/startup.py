@@ -113,14 +113,14 @@ CASES: dict[str, Callable[[], float]] = {
 WITH_TORCH = [*CASES][[*CASES].index("python -c 'import torch'") :]
 BASE = "python -c 'import typer, rich.console'"
 RATIOS = [
-    ("ddpquiz --version", "python -c pass", "at most 2.0"),
+    ("ddpquiz --version", "python -c pass", "at most 1.6"),
     ("ddpquiz study, first card", BASE, "at most 1.8"),
     ("ddpquiz study, first start of a wheel", BASE, "at most 2.2"),
     ("ddpquiz list", BASE, "at most 2.0"),
     ("ddpquiz search ring", BASE, "at most 2.0"),
     ("ddpquiz demo", BASE, "at most 2.0"),
-    ("ddpquiz demo allreduce --nproc 4 --plain", "python -c 'import torch'", "at most 1.1"),
-    ("torchrun --nproc-per-node 4 demos/allreduce.py", "ddpquiz demo allreduce --nproc 4 --plain", "at least 3.5"),
+    ("ddpquiz demo allreduce --nproc 4 --plain", "python -c 'import torch'", "at most 0.9"),
+    ("torchrun --nproc-per-node 4 demos/allreduce.py", "ddpquiz demo allreduce --nproc 4 --plain", "at least 4.0"),
 ]
 
 
