@@ -88,7 +88,7 @@ def main() -> None:
             queries: dict[str, Callable[[], object]] = {
                 "days": progress.days,
                 "first grades": lambda: sum(1 for _ in progress.first_grades()),
-                "sureness": progress.sureness,
+                "sureness": progress.confidences,
                 "wrong": progress.wrong,
                 "last answers": progress.last_answers,
                 "memories": progress.memories,

@@ -172,7 +172,7 @@ def meaning(word: str) -> str:
 
 
 def _beginnings_of(word: str) -> tuple[str, ...]:
-    """Return the _beginnings_of of all words that mean the same as this one."""
+    """Return the beginnings of all words that mean the same as this one."""
     means = meaning(word)
     same = {stem(word), *(text for text in (*_SAME, *_IRREGULAR) if meaning(text) == means)}
     return tuple(sorted({text.removesuffix("y") if len(text) > 3 else text for text in same}))

@@ -94,6 +94,8 @@ def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> D
     early = [rank for rank, call in calls.items()
              if any(following_call.members == call.members and calls[other].members != call.members
                     for other, following_call in following.items() if other in calls)]  # fmt: skip
+    if len(early) == len(calls):
+        early = []  # each called first what another one called next: the order differs
     most = max(map(len, sides.values()))
     few = [rank for ranks in sides.values() for rank in ranks if len(ranks) < most]
     same_line = len({(call.file, call.line) for call in calls.values()}) == 1

@@ -1,6 +1,6 @@
 """Judge answers: whether they are right and, if not, why. One function for each kind of question.
 
-Numbers may have units as people write them, and are _convert.
+Numbers may have units as people write them, and are converted.
 """
 
 import math

@@ -101,3 +101,10 @@ def test_a_restarted_rank_forms_its_groups_anew():
     for rank in (0, 1):
         seen.add(Forming(1.0, rank, False, "train.py", 5, (0, 1)))
     assert [calls for calls in seen.groups.open.values() if calls] == []
+
+
+def test_groups_that_two_ranks_form_in_opposite_orders_are_a_matter_of_order():
+    seen = state((0, (0, 1), 5), (1, (0,), 8), (0, (0,), 6), (1, (0, 1), 9), ranks=2)
+    found = diagnose(seen)
+    assert (found.fault, found.culprits) == ("order", (0, 1))
+    assert found.sentence.startswith("Rank 0 called new_group for ranks 0 and 1 at train.py:5, but rank 1 called ")

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -160,7 +161,8 @@ def test_what_was_not_written_back_yet_is_set_aside_with_the_file(tmp_path):
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     fill(tmp_path, 5)
-    assert subprocess.run([sys.executable, "-c", script, str(tmp_path), str(HELPERS)]).returncode == -9
+    places = [str(Path(__file__).parent), str(HELPERS)]
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path), *places]).returncode == -9
     aside = restore_backup(next(list_backups(tmp_path)), tmp_path / FILE, AT)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

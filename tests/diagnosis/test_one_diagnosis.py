@@ -82,8 +82,8 @@ for source in sources:
 
 def judged_from(sources, script, folder):
     """Run a job once for each kind of record, and return how it reads."""
-    root = Path(__file__).parents[1]
-    path = os.pathsep.join(str(each) for each in (root / "benchmarks", root / "tests", root))
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(str(each) for each in (root / "benchmarks", root / "tests" / "helpers", root))
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", JUDGE, script, folder, *sources],
         capture_output=True, text=True, timeout=180, env=os.environ | {"PYTHONPATH": path},
