@@ -74,7 +74,7 @@ def _options(question: Question, lab: ProofRunner) -> Iterator[str]:
         confirmed = answers(question, shown) if each_runs else agrees(question, option, shown)
         if confirmed != option.right:
             verdict = "right" if option.right else "wrong"
-            yield f"the {verdict} answer {option.text!r} {_UNEXPECTED[option.right, each_runs]}: {shown}"
+            yield f"the {verdict} answer {option.text!r} {_UNEXPECTED[option.right, each_runs]}: {shown.unexpected}"
 
 
 def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
         right, *wrong = posed.numbers
         if not all_close(right, question.tolerance, seen):
             drawn = ", ".join(f"{name} = {value}" for name, value in values.items())
-            yield f"{f'with {drawn} ' * bool(drawn)}the answer is {right:g}, but {seen}"
+            yield f"{f'with {drawn} ' * bool(drawn)}the answer is {right:g}, but {seen.unexpected}"
         traps = zip(question.traps, wrong, strict=True)
         unseen -= {trap for trap, value in traps if not close(value, right, question.tolerance)}
     for trap in unseen:
@@ -97,12 +97,12 @@ def _order(question: Question, lab: ProofRunner) -> Iterator[str]:
         steps = tidy("\n".join(line.shows or "" for line in question.lines))
         seen = lab.observe(_posed(question))
         if seen.failed or seen.hung or any(text != steps for text in seen.printed.values() if text):
-            yield f"the steps {steps!r} are not what was observed: {seen}"
+            yield f"the steps {steps!r} are not what was observed: {seen.unexpected}"
         return
     lines = [line.text for line in question.lines]
     seen = lab.observe(_posed(question), "\n".join(lines))
     if not answers(question, seen):
-        yield f"the lines in their order do not give what the proof says: {seen}"
+        yield f"the lines in their order do not give what the proof says: {seen.unexpected}"
     for at in range(len(lines) - 1):
         swapped = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
         if answers(question, lab.observe(_posed(question), "\n".join(swapped))):
@@ -112,7 +112,7 @@ def _order(question: Question, lab: ProofRunner) -> Iterator[str]:
 def _output(question: Question, lab: ProofRunner) -> Iterator[str]:
     seen = lab.observe(_posed(question))
     if not prints(question, question.answer, seen):
-        yield f"the answer is {question.answer!r}, but {seen}"
+        yield f"the answer is {question.answer!r}, but {seen.unexpected}"
     for trap in question.traps:
         if prints(question, trap.answer, seen):
             yield f"the trap {trap.answer!r} is what is printed"
@@ -122,9 +122,9 @@ def _spot(question: Question, lab: ProofRunner) -> Iterator[str]:
     """The script shows the fault, with the fix it does not, and without another line that is named it still does."""
     broken, fixed = lab.observe(_posed(question), question.code), lab.observe(_posed(question), fixed_script(question))
     if not answers(question, broken):
-        yield f"the script as it is does not show what the proof says: {broken}"
+        yield f"the script as it is does not show what the proof says: {broken.unexpected}"
     if not is_fixed(question, fixed):
-        yield f"the script with the fix does not show what the proof says: {fixed}"
+        yield f"the script with the fix does not show what the proof says: {fixed.unexpected}"
     if may_hang(question, question.code):
         return  # each run would take a second
     for trap in question.traps:

@@ -40,8 +40,6 @@ class Observed:
     def __str__(self) -> str:
         if self.hung:
             return "the ranks wait forever"
-        if lacking := _LACKING.match(self.raised):
-            return f"the torch that is installed has no {lacking[1]}.{lacking[2]}"
         if self.raised:
             return self.raised
         if self.failed:
@@ -50,6 +48,12 @@ class Observed:
         if len(set(texts)) == 1:
             return f"every rank prints {texts[0]!r}"
         return ", ".join(f"rank {rank} prints {text!r}" for rank, text in self.printed.items())
+
+    @property
+    def unexpected(self) -> str:
+        """What was observed, where that is a fault: a function that torch lacks is named in words."""
+        lacking = _LACKING.match(self.raised)
+        return f"the torch that is installed has no {lacking[1]}.{lacking[2]}" if lacking else str(self)
 
     def matches(self, shows: Shows) -> bool:
         """Return whether this is what `shows` describes."""
