@@ -14,9 +14,9 @@ import os
 import statistics
 from typing import TYPE_CHECKING
 
+from ddpquiz.benchmark.measured import SizeTime, fit
 from ddpquiz.benchmark.run import BenchRun
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
-from ddpquiz.plan.measured import SizeTime, fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ddpquiz.benchmark.measured import BenchGroup, MachineBench, decode
 from ddpquiz.errors import UserError
 from ddpquiz.learning.side_files import load_json, save_json
 from ddpquiz.paths import data_dir
-from ddpquiz.plan.measured import BenchGroup, MachineBench, decode
 
 BENCH_FILE = "bench.json"
 

@@ -7,8 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.events.formatting import format_bytes, format_place, format_seconds
-from ddpquiz.plan.measured import (
+from ddpquiz.benchmark.measured import (
     FITS,
     AchievedSpeed,
     BenchGroup,
@@ -18,6 +17,7 @@ from ddpquiz.plan.measured import (
     SizeTime,
     bus_bandwidth,
 )
+from ddpquiz.events.formatting import format_bytes, format_place, format_seconds
 from ddpquiz.terminal.kit.layout import new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 

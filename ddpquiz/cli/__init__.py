@@ -1,1 +1,1 @@
-"""The command line: one module for each command, and what several commands share."""
+"""The command line: a module for each command or group of commands, and what several of them share."""

@@ -15,9 +15,9 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ddpquiz.benchmark.file import save_bench
+from ddpquiz.benchmark.measured import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.benchmark.page import bench_page
 from ddpquiz.benchmark.run import BenchRun, BenchSamples, default_counts
-from ddpquiz.plan.measured import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.terminal.kit import layout, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")

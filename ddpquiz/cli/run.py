@@ -1,4 +1,4 @@
-"""Start a run, show it as the options say, save it, and end with its status; or print a job for another launcher."""
+"""`ddpquiz run`: start a run, show and save it, and end with its status; or print a job for another launcher."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ddpquiz.benchmark.file import load_bench
+from ddpquiz.benchmark.measured import achieved_speeds
 from ddpquiz.benchmark.page import speeds_section
 from ddpquiz.cli import saving
 from ddpquiz.cli.run_options import RunCommand, RunOptions
@@ -18,7 +19,6 @@ from ddpquiz.errors import UserError
 from ddpquiz.events.event import escape_controls
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.plan.measured import achieved_speeds
 from ddpquiz.ranks import job_files, launch
 from ddpquiz.ranks import script as reading
 from ddpquiz.ranks.elastic_run import begin
@@ -29,8 +29,6 @@ from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs import plain_lines, summary, watch
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint
 from ddpquiz.terminal.runs.watch import ShownRuns
-
-# Start a run, show it as the options say, save it, and end with its status; or print a job for another launcher.
 
 
 def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:

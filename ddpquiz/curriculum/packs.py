@@ -213,27 +213,28 @@ def fingerprint(files: Files) -> str:
     return digest.hexdigest()
 
 
-def is_allowed(name: str, seen: str) -> bool:
+def is_allowed(name: str, origin: str) -> bool:
     """Return whether the programs of a pack may run if its files have this fingerprint."""
-    return _allowed().get(name) == seen
+    return _allowed().get(name) == origin
 
 
-def allow(name: str, seen: str) -> None:
+def allow(name: str, origin: str) -> None:
     """Allow the programs of a pack with the fingerprint that was shown."""
-    _save({**_allowed(), name: seen})
+    _save({**_allowed(), name: origin})
 
 
 def withdraw(name: str) -> None:
     """Forget the consent to a pack."""
-    _save({allowed: seen for allowed, seen in _allowed().items() if allowed != name})
+    _save({allowed: origin for allowed, origin in _allowed().items() if allowed != name})
 
 
-def require_consent(name: str, seen: str) -> None:
-    """Raise UserError unless the learner allowed the pack with this fingerprint; "" is what came with ddpquiz.
+def require_consent(name: str, origin: str) -> None:
+    """Raise UserError unless the learner allowed the pack with this fingerprint; nothing is asked for the name "".
 
-    `seen` is the fingerprint of the files from which the program that is about to run was read.
+    That name stands for what came with ddpquiz. `origin` is the fingerprint of the files from which the program that is
+    about to run was read.
     """
-    if not name or is_allowed(name, seen):
+    if not name or is_allowed(name, origin):
         return
     if name in _allowed() and is_allowed(name, fingerprint(read_added(packs_dir() / name))):
         raise UserError(f"The pack {name} has changed since this was read from it; start ddpquiz again.")

@@ -83,7 +83,7 @@ def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
 
 
 def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:
-    """Who waits for whom in a run that may still go on; `since` is when something moved last, in seconds."""
+    """A note on which ranks wait for which in a run that may still go on; nothing has moved since `since` seconds."""
     verdict = diagnose(state, now=now, stacks=stacks)
     still = f"No operation and no line of output for {now - since:.0f} s."
     return Note(now, (*verdict.culprits, 0)[0], f"{still} {_where_ranks_are(verdict, stacks)}")
@@ -136,7 +136,7 @@ def _is_last(collective: Collective, state: RunState) -> bool:
 def _of_waits(
     blocked: _Blocked, state: RunState, statuses: dict[int, RankStatus], now: float, seen: Mapping[int, float]
 ) -> Diagnosis | None:
-    """Whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+    """The diagnosis that names the ranks at the end of each chain of waits, which do not wait themselves."""
     waits = {rank: collective for rank, collective in blocked.items() if collective.awaited}
     if not waits:
         return None
@@ -200,7 +200,7 @@ def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunSta
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
-    """That some ranks made a call that others, who have finished, did not make, or made fewer calls."""
+    """The diagnosis that some ranks made a call, or more calls, which the ranks that have finished did not make."""
     callers, call = collective.arrived, call_at(extra)
     who, others = format_ranks(callers), format_ranks(finished)
     sites = state.timeline.order.sites(collective.group, collective.members)
@@ -221,7 +221,7 @@ def _of_root(
     culprits: tuple[int, ...], collective: Collective, state: RunState, statuses: dict[int, RankStatus],
     absent: Collection[int],
 ) -> Diagnosis:  # fmt: skip
-    """That ranks wait for others; of the `absent` ones, nothing is known."""
+    """The diagnosis that ranks wait for the culprits; nothing is known of the `absent` ranks."""
     operation = collective.operation
     who, status = format_ranks(culprits), statuses[culprits[0]]
     place = f" at {format_place(status.file, status.line)}" if status.line else ""
@@ -286,7 +286,7 @@ def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | N
 
 
 def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
-    """That ranks left no record although the others recorded that they got stuck."""
+    """The diagnosis that ranks left no record although the others recorded that they got stuck."""
     last = max(state.last_call.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
@@ -325,7 +325,7 @@ def _alike_stacks(hung: Hung) -> dict[str, list[int]]:
 
 
 def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
-    """That all calls fit together, as far as they are known."""
+    """The diagnosis that all known calls match."""
     count = state.timeline.count
     limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
     if unlike := unlike_groups(state):

@@ -39,7 +39,7 @@ def unlike_groups(state: RunState) -> Diagnosis | None:
 
 
 def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
-    """For which rank the others wait in new_group, or in init_process_group."""
+    """The diagnosis that names the rank for which others wait in new_group, or in init_process_group."""
     for calls in state.groups.open.values():
         waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
         missing = {member for call in waiting.values() for member in call.members if member not in calls}
@@ -67,7 +67,7 @@ def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus]) -> Dia
 def _of_late(
     missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus]
 ) -> Diagnosis | None:
-    """That ranks wait in a call for the missing ones: for those that died, or else left, or else are late."""
+    """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else are late."""
     for kind in ("dead", "left", "late"):
         culprits = tuple(sorted(rank for rank in missing if statuses[rank].kind == kind))
         if not culprits:
@@ -83,7 +83,7 @@ def _of_late(
 
 
 def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> Diagnosis:
-    """That the k-th calls ask for different groups.
+    """The diagnosis that the k-th calls of the ranks ask for different groups.
 
     Ranks whose call is the next one of others have left one out; otherwise the majority decides.
     """
@@ -111,7 +111,7 @@ def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> D
 
 
 def _of_some(callers: Mapping[int, Forming], others: Mapping[int, Collective]) -> Diagnosis:
-    """That some ranks wait in new_group while others wait in an operation, and so never call it."""
+    """The diagnosis that some ranks wait in new_group while others wait in an operation, and so never call it."""
     forming, rest = tuple(sorted(callers)), tuple(sorted(others))
     few, first = len(forming) < len(rest), callers[forming[0]]
     at = others[rest[0]].calls[rest[0]].operation

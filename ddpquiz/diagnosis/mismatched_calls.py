@@ -73,7 +73,7 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
-    """That a line which only one side reached has shifted the calls, if there is one."""
+    """The diagnosis that a line which only one side reached has shifted the calls; None if there is no such line."""
     callers, others = deviation.ranks, deviation.others
     extra = extra_call(collective, callers, others, order)
     if extra is None:
@@ -110,7 +110,7 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
 
 
 def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
-    """That a send and its receive have different sizes or dtypes; the one that is new in its line is wrong."""
+    """The diagnosis that a send and its receive differ in size or dtype; the one that is new in its line is wrong."""
     calls = {rank: call.operation for rank, call in collective.calls.items()}
     changed = tuple(rank for rank, operation in calls.items() if order.usual_request(operation, 1))
     culprits = changed if len(changed) == 1 else tuple(sorted(calls))
@@ -183,7 +183,7 @@ def extra_call(
 
 
 def circular_wait(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
-    """Who is at fault; `waits` says in which operation each rank waits for others that wait themselves."""
+    """The diagnosis of ranks that all wait for each other: `waits` has the operation in which each of them waits."""
     return _lost_message(waits, order) or _of_cycle(waits, order)
 
 
@@ -244,7 +244,7 @@ def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosi
 
 
 def _of_other_half(rank: int, pair: Collective, peer: int, instead: Call, order: CallOrder) -> Diagnosis:
-    """That a rank waits in a send or receive, and its peer went on to a collective.
+    """The diagnosis that a rank waits in a send or receive, and its peer went on to a collective.
 
     The peer left out its half, unless this rank never made such a step before and the peer did.
     """
@@ -293,7 +293,7 @@ def _tag_at(operation: Operation) -> str:
 
 
 def hidden_roots(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
-    """That ranks stay in an operation which all members have called, if only their roots can differ.
+    """The diagnosis that ranks stay in an operation which all members have called, if only their roots can differ.
 
     `blocked` says in which operation each rank is that does not go on.
     """
@@ -332,7 +332,7 @@ def _hides_root(collective: Collective, state: RunState) -> bool:
 
 
 def changed_request(blocked: Mapping[int, Collective], absent: tuple[int, ...], order: CallOrder) -> Diagnosis | None:
-    """That ranks changed the shape or dtype of a call in which they wait for ranks without a record.
+    """The diagnosis that ranks changed the shape or dtype of a call in which they wait for ranks without a record.
 
     Gloo ends the ranks whose tensors have no room for what they receive, so those often leave nothing.
     """

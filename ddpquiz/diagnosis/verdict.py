@@ -147,7 +147,7 @@ def request_at(operation: Operation) -> str:
 
 
 def position_of(ranks: tuple[int, ...], operation: Operation) -> RankPosition:
-    """That ranks are in an operation."""
+    """The position of ranks that are in an operation."""
     return RankPosition(ranks, request(operation), operation.file, operation.line)
 
 

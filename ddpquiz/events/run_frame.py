@@ -379,7 +379,7 @@ def _between(collective: Collective, of: int) -> list[str]:
 
 
 def _purpose(collective: Collective) -> list[str]:
-    """That a library makes this call, and what for if that is known; nothing if the script makes it itself."""
+    """Words for a call that a library makes, and its purpose if that is known; none if the script makes it itself."""
     operation = collective.operation
     line = source_line(operation.file, operation.line)
     if not line or operation.bucket is not None or _VARIANT.sub("", operation.op) in line:
@@ -432,7 +432,7 @@ def _named(ranks: Collection[int]) -> str:
 
 
 def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
-    """That members are in different operations, none of which can go on; the fewest ranks come first."""
+    """Words for members that are in different operations, none of which can go on; the fewest ranks come first."""
     ranks: dict[str, list[int]] = {}
     for rank in collective.arrived:
         ranks.setdefault(collective.calls[rank].operation.op, []).append(rank)

@@ -42,7 +42,7 @@ class GroupTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class RankMemory:
+class PeakMemory:
     """The most bytes that the process of a rank held, and its tensors on GPUs (0 without a GPU)."""
 
     rank: int
@@ -88,7 +88,7 @@ class RunSummary:
     lines: tuple[LineCost, ...]  # the costliest first
     other_lines: int
     groups: tuple[GroupTraffic, ...]
-    memory: tuple[RankMemory, ...]  # of the ranks that reached their end
+    memory: tuple[PeakMemory, ...]  # of the ranks that reached their end
     mismatches: tuple[str, ...]
     advice: tuple[str, ...]
 
@@ -110,7 +110,7 @@ def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     memory = tuple(
-        RankMemory(rank, peak.process, peak.gpu) for rank in timeline.ranks if (peak := timeline.training[rank].memory)
+        PeakMemory(rank, peak.process, peak.gpu) for rank in timeline.ranks if (peak := timeline.training[rank].memory)
     )
     return RunSummary(
         costliest=find_costliest_line(timeline, now),

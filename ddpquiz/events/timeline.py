@@ -110,7 +110,7 @@ class Timeline:
         return self._unfinished.in_order
 
     def mismatched_since(self) -> float | None:
-        """Since when ranks are in an operation in which their calls do not match; None if there is none."""
+        """The time since which ranks have been in an operation whose calls do not match; None if they are in none."""
         waiting = [collective for _, collective in self.unlike() if collective in self._unfinished.open]
         return min((max(call.issued for call in collective.calls.values()) for collective in waiting), default=None)
 

@@ -11,9 +11,9 @@ class JobRecord:
     """The events of a job in the order in which they happened, and what is not known.
 
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
-    how far the clocks of two ranks may be apart. `until` is how long nothing else happened; None: the last event is the
-    end of what is known. `seen` says it for single ranks, where their records end at different times. `notes` are
-    sentences on what could not be read.
+    how far the clocks of two ranks may be apart. `until` is how long nothing else happened: None if the last event is
+    the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
+    records end at different times. `notes` are sentences on what could not be read.
     """
 
     events: tuple[Event, ...]

@@ -81,7 +81,7 @@ class AnswerLog:
     @property
     def made_due(self) -> int:
         """How many cards became due."""
-        return len({*self._made_due, *(saved.made_due_card for saved in self._saved.values() if saved.made_due_card)})
+        return len(self._cards_made_due())
 
     def append(self, answer: Answer, *, retry: bool) -> None:
         """Save an answer; a wrong one makes a card due that is linked to the question."""
@@ -95,8 +95,11 @@ class AnswerLog:
 
     def close(self) -> None:
         """Make all answers so far final, as a retry does."""
-        self._made_due |= {saved.made_due_card for saved in self._saved.values() if saved.made_due_card}
+        self._made_due = self._cards_made_due()
         self._saved.clear()
+
+    def _cards_made_due(self) -> set[str]:
+        return self._made_due | {saved.made_due_card for saved in self._saved.values() if saved.made_due_card}
 
 
 _VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"

@@ -216,7 +216,7 @@ def list_backups(home: Path) -> Iterator[Backup]:
 
 
 def save_daily_backup(database: sqlite3.Connection, home: Path, day: str) -> None:
-    """Save the backup of a study day if there is none, and delete the oldest.
+    """Save a backup for a study day, unless it has one, and delete backups that are too old.
 
     Raises DamagedError, or OSError or sqlite3.Error if it cannot be written; then no part of it remains.
     """

@@ -118,7 +118,7 @@ class Belief:
         return next(claims, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
 
 
-class Piece(NamedTuple):
+class Evidence(NamedTuple):
     """An answer as evidence: the level of its question, the chance of a blind guess, its credit, and its weight."""
 
     level: str
@@ -138,7 +138,7 @@ class Strength:
     answers: int
     lost: float = 0.0  # the credit that these answers did not earn
     belief: Belief = field(default=Belief(), repr=False)
-    pieces: Mapping[str, Piece] = field(default_factory=dict, repr=False)  # of evidence, by item
+    pieces: Mapping[str, Evidence] = field(default_factory=dict, repr=False)  # of evidence, by item
 
     def __str__(self) -> str:
         """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
@@ -170,7 +170,7 @@ class Strength:
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
         for count, (item, level, chance) in enumerate(open_ones, 1):
-            pieces[item] = Piece(level, chance, 1.0, 1.0)
+            pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _belief(pieces.values()).label(len(pieces)) is Label.STRONG:
                 what = "right answers to questions" if count > 1 else "right answer to a question"
                 return f"{count} {what} that you missed or have not been asked would make it strong."
@@ -193,7 +193,7 @@ def strength(answers: Iterable[Row], today: date) -> Strength:
         if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
             last[answer.item] = answer
     pieces = {
-        item: Piece(
+        item: Evidence(
             answer.level or "",
             answer.chance or 0.0,
             answer.credit or 0.0,
@@ -232,7 +232,7 @@ def _entropy(p: float) -> float:
     return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
 
 
-def _belief(pieces: Iterable[Piece]) -> Belief:
+def _belief(pieces: Iterable[Evidence]) -> Belief:
     belief = Belief()
     for piece in pieces:
         belief = belief.after(*piece)

@@ -239,7 +239,7 @@ def confidence_keys(chance: float) -> dict[int, float]:
 
 
 def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
-    """Return the calibration of answers, each with the confidence and whether it was right; None when there are none.
+    """Compare confidence with right answers; each answer is (confidence, whether it was right). None without answers.
 
     For a learner who is right exactly as often as they say, the number of right answers has the mean sum p and the
     variance sum p(1-p); only a larger difference is a bias.

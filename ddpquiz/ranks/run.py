@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstill
 from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
+from ddpquiz.events.event import JOIN, Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
 from ddpquiz.events.formatting import Frame, frames_in
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
@@ -247,10 +247,8 @@ _IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a co
 # Files whose code waits for other ranks
 _COMMUNICATION = re.compile(rf"torch.distributed.|ddpquiz.ranks.inside.({'|'.join(BETWEEN)})\.py$")
 _WORKER = re.compile(r"ddpquiz.ranks.inside.worker\.py$")
-_RUN_SCRIPT = (
-    "_run_script",
-    "run",
-)  # its functions whose callers are not the learner's code; a claim calls another one
+# Its functions whose callers are not the learner's code; a claim calls another one
+_RUN_SCRIPT = ("_run_script", "run")
 _CRASH = "Fatal Python error"  # begins the stack of a crash
 NOTICE = 10.0  # seconds without an operation or a line, after which a run of the user's own script is diagnosed
 MISMATCH = 1.0  # seconds for which ranks may stay in an operation in which their calls do not match
@@ -350,7 +348,7 @@ class Watchdog:
 
         While all of them are in init_process_group no rank is missing: the network may just be slow.
         """
-        joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.all_ranks)
+        joining = all(seen.waits_in(rank) == JOIN for rank in seen.all_ranks)
         return max(self.timeout or 0.0, _JOINING if joining else 0.0)
 
     def positions(self, seen: RunState) -> tuple[RankStack, ...]:

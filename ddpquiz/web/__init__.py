@@ -1,1 +1,1 @@
-"""Runs as plain files that a browser shows, without a server and without a network."""
+"""A run as one page, and the curriculum as a site: plain files that a browser shows without a server or a network."""

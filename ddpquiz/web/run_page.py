@@ -237,7 +237,7 @@ class _Operations:
                 self._calls.setdefault((rank, call.number), []).append((call.issued, number))
 
     def find(self, rank: int, number: int, until: float) -> int:
-        """The operation of a rank's call that was issued by then; -1 if there is none."""
+        """The index of the operation to which a call belongs that a rank has issued by `until`; -1 if it has not."""
         issued = self._calls.get((rank, number), [])
         at = bisect_right(issued, (until, len(self._collectives)))
         return issued[at - 1][1] if at else -1
@@ -271,7 +271,7 @@ class _Operations:
         return collective.op, " · ".join(more), place
 
     def _code(self, file: str, line: int) -> str:
-        """A line of the script, or of another Python file: a saved run may name a file that is none of these."""
+        """A line of the script or of another Python file; "" for any other file, which a saved run may name."""
         script, lines = self._script
         if file == script and lines:
             return lines[line - 1].strip() if 0 < line <= len(lines) else ""

@@ -98,7 +98,7 @@ def real_starts():
 
 
 def early(environment):
-    """Return what a fork would not notice; an empty value is none."""
+    """The variables that a fork would not notice; an empty one counts as missing."""
     return {name: value for name, value in environment.items() if value and name.startswith(_EARLY)}
 
 

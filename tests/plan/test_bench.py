@@ -13,12 +13,12 @@ from measured_machine import SIZES, group, line, machine
 from run_program import ddpquiz, environment, piped
 
 from ddpquiz.benchmark.file import BENCH_FILE, load_bench, save_bench
+from ddpquiz.benchmark.measured import MachineBench, SizeTime, achieved_speeds, bus_bandwidth, decode, fit, measured_as
 from ddpquiz.benchmark.page import bench_page, lines_on_machine
 from ddpquiz.cli.bench import read_options, read_sizes
 from ddpquiz.curriculum.loading import load
 from ddpquiz.events.costs import Cost
 from ddpquiz.events.event import Operation
-from ddpquiz.plan.measured import MachineBench, SizeTime, achieved_speeds, bus_bandwidth, decode, fit, measured_as
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings.path import COSTS, lesson_page
 

@@ -53,7 +53,7 @@ MAY_IMPORT = {
         "paths",
         "plural",
     },
-    "benchmark": {KIT, "events", "plan", "ranks", "learning", "errors", "paths", "atomic_file"},
+    "benchmark": {KIT, "events", "ranks", "learning", "errors", "paths", "atomic_file"},
     "cli": {
         *(KIT, "terminal.runs", "terminal.pages", "terminal.sittings", "lab", "plan", "benchmark", "web"),
         *("learning", "ranks", "diagnosis", "jobs", "events", "curriculum", "errors", "paths", "atomic_file", "plural"),

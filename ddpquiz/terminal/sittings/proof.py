@@ -42,7 +42,7 @@ def show(posed: Posed, console: Console) -> bool:
 
 
 def visit(posed: Posed, console: Console) -> None:
-    """Do the same inside a sitting, on a screen of its own if the terminal can be painted, until the learner leaves it.
+    """Run a proof and show it inside a sitting, on a screen of its own in a terminal, until the learner leaves it.
 
     UserError if the question has no proof.
     """
@@ -224,9 +224,8 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
     """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
-        held = proof_runner.all_close(
-            posed.numbers[0], max(asked.tolerance, 1e-5), observed
-        )  # what is printed may be rounded
+        tolerance = max(asked.tolerance, 1e-5)  # what is printed may be rounded
+        held = proof_runner.all_close(posed.numbers[0], tolerance, observed)
     else:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
