@@ -9,12 +9,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
-from ddpquiz.terminal.kit.layout import columns, indented, spaced
+from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, spaced
 from ddpquiz.terminal.kit.style import code, console, plain
 
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
+_AROUND = 24 - ROWS  # rows of a screen that are not the step's
 _MARGIN = 2  # columns at either side
-_WAITS = "The ranks wait forever. No call ends, and no error is raised."
+WAITS = "The ranks wait forever. No call ends, and no error is raised."
 
 
 def framed(parts: Sequence[RenderableType]) -> RenderableType:
@@ -24,9 +25,7 @@ def framed(parts: Sequence[RenderableType]) -> RenderableType:
 
 def text_parts(step: LessonStep) -> list[RenderableType]:
     """Draw the text of a step, and its listing below it."""
-    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
-
-    return [markdown(step.text), *([listing_view(step.listing.code)] if step.listing else [])]
+    return [markdown_of(step.text), *([listing_view(step.listing.code)] if step.listing else [])]
 
 
 def listing_view(source: str) -> RenderableType:
@@ -40,25 +39,39 @@ def result_parts(
     printed: Mapping[int, str], then: str, change: LineChange | None = None, *, ended: str = ""
 ) -> list[RenderableType]:
     """Draw what each rank printed, how the run ended if not well, and what that means; first the line that changed."""
-    from ddpquiz.terminal.kit.markdown import markdown
-
-    rows = [(Text(f"rank {rank}", style="quiet"), code(text, "")) for rank, text in printed.items()]
+    rows = [
+        (Text(f"rank {rank}", style="quiet"), code(text, "") if text else Text("prints nothing", style="quiet"))
+        for rank, text in printed.items()
+    ]
     parts: list[RenderableType] = [_diff(change)] if change else []
     parts.append(indented(columns(rows)))
     parts += [Text(plain(ended), style="bad")] if ended else []
-    return [*parts, *([markdown(then)] if then else [])]
+    return [*parts, *([markdown_of(then)] if then else [])]
 
 
 def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
     """Return what a listing shows by its lesson: what each rank prints, and how the run ends if not well."""
     texts = shows.by_rank or {}
     printed = {rank: texts.get(rank, shows.everywhere or "") for rank in range(ranks)}
-    return printed, _WAITS if shows.hangs else shows.raises or ""
+    return printed, WAITS if shows.hangs else shows.raises or ""
 
 
 def _diff(change: LineChange) -> RenderableType:
     before, after = Text("-", style="bad"), Text("+", style="good")
     return indented(columns([(before, code(change.line, "quiet")), (after, code(change.to))], gap=1))
+
+
+def markdown_of(text: str) -> RenderableType:
+    """Draw Markdown of a lesson."""
+    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
+
+    return markdown(text)
+
+
+def fits_beside(step: LessonStep, width: int, height: int) -> bool:
+    """Return whether the text and the listing of a step fit one screen of this size."""
+    room = min(width - 2 * _MARGIN, MEASURE - 2 * _MARGIN)
+    return rows_of(text_parts(step), room) <= max(1, height - _AROUND)
 
 
 def rows_of(parts: Sequence[RenderableType], columns_: int = COLUMNS) -> int:
