@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows, fixed_script
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
 from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.listing import IMPORTS, JOIN, whole_script
 from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
@@ -18,8 +19,6 @@ from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
-_PRELUDE = "import os, torch, torch.distributed as dist\n"
-_JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
 STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer
 _PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
 _LIMIT = 120.0  # seconds that a run may last: a rank in a loop of its own neither hangs nor ends
@@ -174,7 +173,17 @@ def source(posed: Posed, option: str | None = None) -> str:
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
-    return _PRELUDE + ("" if "init_process_group" in code else _JOIN) + variables + code
+    return IMPORTS + ("" if "init_process_group" in code else JOIN) + variables + code
+
+
+def observe_listing(concept: str, listing: Listing, code: str) -> Observed:
+    """Run code of a listing, as it is or with its line changed, as the script that `whole_script` makes of it.
+
+    UserError if `concept` belongs to a pack whose programs the learner has not allowed.
+    """
+    require_consent(concept.rpartition("/")[0], listing.origin)
+    hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
+    return run_code(whole_script(code), listing.ranks, STILL if hangs else _PATIENCE)
 
 
 def _placed(line: str, option: str) -> str:

@@ -102,11 +102,6 @@ CASES = {
         "",
         "34:3: `remember`: expected 3 to 6 entries, got 2",
     ),
-    "short lesson": (
-        "A ring has no root. Each rank cuts its tensor into as many chunks as there are ranks. In the first phase, the\n  reduce-scatter, each rank sends one chunk to its neighbour and adds what it receives to its own. After N - 1 steps each\n  rank holds one finished chunk. In the second phase, the all-gather, the finished chunks go round once more.\n",
-        "",
-        "6:9: `lesson`: expected 120 to 1,000 words outside code blocks, got 88",
-    ),
     "no demos": (
         'demos:\n  - run: ring\n    args: [--size, "1200"]\n    ranks: 4\n    predict: ring-bytes\n    look: every rank sends the same\n',
         "demos: []\n",
