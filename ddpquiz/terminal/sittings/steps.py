@@ -7,7 +7,7 @@ imported when something runs: the first step does not wait for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from pathlib import Path
@@ -30,7 +30,18 @@ from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, Hotkey, note_line
 from ddpquiz.terminal.kit.layout import Barred, header, indented, new_table, shown_path
 from ddpquiz.terminal.kit.style import code, console, plain, prose
 from ddpquiz.terminal.kit.text_area import open_file
-from ddpquiz.terminal.pages.steps import WAITS, fits_beside, framed, listing_view, markdown_of, result_parts, text_parts
+from ddpquiz.terminal.pages.steps import (
+    WAITS,
+    changed_listing,
+    diff,
+    fit,
+    fits_beside,
+    framed,
+    listing_view,
+    markdown_of,
+    result_parts,
+    text_parts,
+)
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
 from ddpquiz.terminal.sittings.ranks import DemoVisit
@@ -208,7 +219,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             back: list[RenderableType] = [Text(), Barred(prose(asked.back))] if visit.is_turned else []
             return Group(prose(asked.front, "bold"), *back)
         if answer := visit.answer:
-            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n\n"), self.foot(width)))
+            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n\n\n"), self.foot(width)))
             then = [Text(), markdown_of(self.step.then)] if self.step.then and not self._predicts else []
             return Group(question_view.verdict(answer), Text(), view, *then)
         state = self._quiz()
@@ -223,16 +234,21 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Text("It has not run yet: press r.", style="quiet")]
         change = listing.change if page is _Page.CHANGED else None
         shows, then = (change.shows, change.then) if change else (listing.shows, self.step.then)
-        parts = _observed_parts(observed, shows, then, change)
-        said = self._prediction() if page is _Page.RESULT else []
-        return [*parts[:1], *said, *parts[1:]] if said else parts
+        size, source = console().size, listing.code
+        parts = _observed_parts(observed, shows, then, self._prediction() if page is _Page.RESULT else [])
+        whole = [changed_listing(source, change) if change else listing_view(source), *parts]
+        brief = [*([diff(change)] if change else []), *parts]
+        return whole if fit(whole, size.width, size.height) else brief
 
     def _prediction(self) -> list[RenderableType]:
         """Draw whether the answer that was given before the run was right, and if not, why."""
         answer = self.visit.answer
-        if answer is None:
+        if answer is None or not self._predicts:
             return []
-        return [Group(question_view.verdict(answer), *(prose(why) for why in answer.verdict.whys))]
+        words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+        mark, style = ("✓", "good") if answer.right else ("✗", "bad")
+        line = Text(f'{mark} You predicted "{plain(words)}".', style=style)
+        return [Group(line, *(prose(why) for why in answer.verdict.whys))]
 
     def _demo_result(self) -> list[RenderableType]:
         demo, values = self.step.demo, self.visit.values
@@ -255,7 +271,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:
-            return [Text("it runs on real ranks · ctrl+c stops it", style="accent")]
+            doing = "it runs on real ranks" if self._started.run else "loading torch, once"
+            return [Text(f"{doing} · ctrl+c stops it", style="accent")]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
             from ddpquiz.terminal.sittings.study import buttons  # most steps ask no card
 
@@ -550,10 +567,11 @@ class LessonScreen(AnswerScreen, SittingScreen):
         assert started is not None and listing is not None  # noqa: S101, PT018  # the caller has looked
         try:
             if started.run is None:
-                if server().is_ready(_LOOK):
-                    run = begin_listing(self.concept.id, listing, started.script)
-                    self._started = _Started(started.page, started.script, run)
-                return False
+                if not server().is_ready(_LOOK):
+                    return False
+                run = begin_listing(self.concept.id, listing, started.script)
+                self._started = _Started(started.page, started.script, run)
+                return True
             if not started.run.read(_LOOK):
                 return False
         except UserError as error:
@@ -635,11 +653,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return Group()
 
 
-def _observed_parts(observed: Observed, shows: Shows, then: str, change: LineChange | None) -> list[RenderableType]:
-    """Draw what a listing showed; what it means is said only if it showed what the lesson expects."""
-    expected = observed.matches(shows)
-    parts = result_parts(observed.printed, then if expected else "", change, ended=_ended(observed))
-    return parts if expected else [*parts, Text(_OTHER, style="warn")]
+def _observed_parts(
+    observed: Observed, shows: Shows, then: str, said: Sequence[RenderableType]
+) -> list[RenderableType]:
+    """Draw what a listing showed, and what was predicted.
+
+    What it means is said only if it showed what the lesson expects.
+    """
+    parts = [*result_parts(observed.printed, "", ended=_ended(observed)), *said]
+    if not observed.matches(shows):
+        return [*parts, Text(_OTHER, style="warn")]
+    return [*parts, *([markdown_of(then)] if then else [])]
 
 
 def _ended(observed: Observed) -> str:
