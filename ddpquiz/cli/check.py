@@ -28,6 +28,11 @@ from ddpquiz.terminal.kit.style import console
 from ddpquiz.terminal.pages.steps import unfit
 
 
+_IN_STEPS = (
+    "That works; a list of steps, each with something to do, teaches better: `ddpquiz pack new` writes one as an example."
+)
+
+
 def check(
     path: Annotated[
         Path | None, typer.Argument(help="A pack, a content folder, a track's folder in it, or a concept file.")
@@ -73,6 +78,10 @@ def check(
         if measured:
             _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
+        old = [concept.id for concept in concepts if not concept.in_steps]
+        if old and not _is_ours(path):
+            several = f"{plural(len(old), 'lesson is', 'lessons are')} one long text"
+            typer.echo(f"{several} ({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}). {_IN_STEPS}", err=True)
     if problems:
         raise typer.Exit(1)
 
