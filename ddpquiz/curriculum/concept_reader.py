@@ -59,6 +59,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         why=record.text("why", optional=in_steps),
         steps=steps,
         more=record.text("more", optional=True),
+        able=record.text("able", optional=True),
         commands=record.records("commands", "a command", _command, optional=True),
         mistakes=record.records("mistakes", "a mistake", _mistake, optional=in_steps),
         remember=record.texts("remember", optional=in_steps),
