@@ -147,7 +147,9 @@ def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> C
 
 def save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
     """Write the copy of a catalog. OSError if that fails."""
-    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs, catalog.core, dict(catalog.moved))))
+    payload = marshal.dumps(
+        _plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs, catalog.core, dict(catalog.moved)))
+    )
     with replacing(path, private=True) as fresh:
         fresh.write_bytes(_header(fingerprint, payload) + payload)
 
