@@ -119,7 +119,7 @@ def _option(record: Fields) -> Option:
     text = record.code("code") if is_code else record.text("text")
     right = record.flag("right")
     why = record.text("why", optional=right)
-    shows = _read_shows(record.page, record.find("shows", optional=True), "shows")
+    shows = read_shows(record.page, record.find("shows", optional=True), "shows")
     record.close(("text",), "an option has either `text` or `code`")
     return Option(text, right, why, is_code, shows)
 
@@ -219,7 +219,7 @@ _LABEL = re.compile(r"[a-z][a-z0-9 _/()-]{0,39}")
 _RANK = re.compile(r"\d{1,3}")
 
 
-def _read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
+def read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
     """Read what a proof must observe: a text, a map of ranks to texts, `{raises: text}` or `{hangs: true}`."""
     if node is None:
         return None
@@ -270,9 +270,9 @@ def _read_proof(question: Fields) -> Proof | None:
     given = [name for name in _SHOWN if name in record]
     if len(given) > 1:
         record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
-    prints = _read_shows(record.page, record.find("prints", optional=True), "prints")
+    prints = read_shows(record.page, record.find("prints", optional=True), "prints")
     shows = _raises_or_hangs(record) or prints
-    fixed = _read_shows(record.page, record.find("fixed", optional=True), "fixed")
+    fixed = read_shows(record.page, record.find("fixed", optional=True), "fixed")
     record.close(("args", "label"), "it goes with `demo`")
     return CodeProof(ranks, code, shows, fixed)
 
@@ -284,11 +284,16 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
     page.mention("demo", demo, record.at("demo"))
     for argument in args:
         page.mention("argument", argument, record.at("args"), demo)
-    if _LABEL.fullmatch(label):
-        page.mention("label", label, record.at("label"), demo)
-    elif label:
-        record.complain("label", "use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter")
+    mention_label(page, label, record.at("label"), demo)
     return DemoProof(ranks, demo, label, args)
+
+
+def mention_label(page: YamlFile, label: str, node: Node, demo: str) -> None:
+    """Record that a file names a label that a demo prints, or complain that it cannot be one."""
+    if _LABEL.fullmatch(label):
+        page.mention("label", label, node, demo)
+    elif label:
+        page.complain(node, "`label`: use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter")
 
 
 def _judge(record: Fields, question: Question) -> None:
