@@ -41,15 +41,20 @@ def result_parts(printed: Mapping[int, str], then: str, *, ended: str = "") -> l
 
     A rank that names itself in what it prints is not named once more.
     """
-    names_itself = all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
+    named = names_itself(printed)
     rows = []
     for rank, text in printed.items():
         name = Text(f"rank {rank}", style="quiet")
         shown = code(text, "") if text else Text("prints nothing", style="quiet")
-        rows.append([shown if text else Text.assemble(name, " ", shown)] if names_itself else [name, shown])
+        rows.append([shown if text else Text.assemble(name, " ", shown)] if named else [name, shown])
     parts: list[RenderableType] = [indented(columns(rows))]
     parts += [Text(plain(ended), style="bad")] if ended else []
     return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def names_itself(printed: Mapping[int, str]) -> bool:
+    """Return whether each rank that prints something names itself in it."""
+    return all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
 
 
 def changed_listing(source: str, change: LineChange) -> RenderableType:
