@@ -30,20 +30,20 @@ from ddpquiz.terminal.pages.listing import asks, item_page
 # The learner's marks on items, for commands that list content.
 
 
-def _marked_rows(kinds: Sequence[str]) -> list[Row]:
+def _marked_rows(known: Catalog, kinds: Sequence[str]) -> list[Row]:
     """Return the rows of the log that mark items in these ways and still apply."""
     today = str(study_day(clock.now()))
-    with open_progress() as progress:
+    with open_progress(known.moved) as progress:
         return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
 
 
-def _all_marks() -> dict[str, list[str]]:
+def _all_marks(known: Catalog) -> dict[str, list[str]]:
     """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
     found: dict[str, list[str]] = {}
     if not os.path.exists(data_dir() / FILE):  # noqa: PTH110 - False, and no exception, where access is denied
         return found
     try:
-        for row in _marked_rows(("suspend", "bury", "flag")):
+        for row in _marked_rows(known, ("suspend", "bury", "flag")):
             if row.kind not in found.setdefault(row.item, []):
                 found[row.item].append(row.kind)
     except UserError as error:
@@ -87,16 +87,16 @@ def list_(
     if path:
         page = listing.learning_path(concepts)
     elif chosen:
-        page = listing.contents(chosen, _all_marks(), known.labs_about(chosen.id))
+        page = listing.contents(chosen, _all_marks(known), known.labs_about(chosen.id))
     else:
         labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
-        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), _all_marks(), labs)
+        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), _all_marks(known), labs)
     layout.show_paged(style.console(), page)
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
     """List the items that the learner marked, the newest mark first. Items that no longer exist are listed by name."""
-    rows = sorted(_marked_rows(kinds), key=lambda row: row.at, reverse=True)
+    rows = sorted(_marked_rows(known, kinds), key=lambda row: row.at, reverse=True)
     rows = [row for row in rows if within is None or row.item.rpartition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
@@ -109,7 +109,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
     titles = {track.id: track.title for track in known.tracks}
-    marks = _all_marks()
+    marks = _all_marks(known)
     return {
         "concepts": [
             {
@@ -143,7 +143,7 @@ def show(
         _show_concept(known, concept, as_json=as_json)
         return
     chosen = known.item(item)
-    marks = _all_marks().get(chosen.key, [])
+    marks = _all_marks(known).get(chosen.key, [])
     if as_json:
         data = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
         print(json.dumps(data, indent=2, ensure_ascii=False))
@@ -175,11 +175,12 @@ def search(
 ) -> None:
     """Find concepts, demos, cards and questions by words, the best matches first."""
     wanted = " ".join(words)
-    hits = loading.load().search(wanted)
+    known = loading.load()
+    hits = known.search(wanted)
     if not hits:
         raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
     shown = listing.to_read(hits)[:limit]
-    page = listing.found(shown, wanted, _all_marks())
+    page = listing.found(shown, wanted, _all_marks(known))
     commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
     parts: list[RenderableType] = [page, Text(), commands]
     if len(hits) > limit:

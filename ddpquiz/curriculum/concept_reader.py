@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Point, Prompt
 from ddpquiz.curriculum.lesson_reader import demos_of_steps, is_in_steps, read_steps
-from ddpquiz.curriculum.question_reader import MOST_RANKS, read_question
+from ddpquiz.curriculum.question_reader import MOST_RANKS, mention_earlier_keys, read_question
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek
 
 _COUNTS = {  # key: minimum and maximum
@@ -126,6 +126,7 @@ def _card(record: Fields, concept: str) -> Card:
         source=record.text("source"),
         proof=record.text("proof", optional=True),
     )
+    mention_earlier_keys(record, card.key)
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
     if (count := _words(card.back)) > _BACK_WORDS:

@@ -107,6 +107,7 @@ def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Cat
             concepts=catalog.concepts + added.concepts,
             sources={**catalog.sources, **added.sources},
             labs=catalog.labs + added.labs,
+            moved={**catalog.moved, **added.moved},
         )
     return catalog
 
@@ -137,7 +138,8 @@ def _prefixed(loaded: LoadedPack) -> Catalog:
         for lab in catalog.labs
         if lab.concept in own
     )
-    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources, labs=labs)
+    moved = {f"{pack.name}/{before}": f"{pack.name}/{now}" for before, now in catalog.moved.items()}
+    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources, labs=labs, moved=moved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from ddpquiz.curriculum.concept import (
 )
 from ddpquiz.curriculum.posed_question import evaluate, fill, placeholders
 from ddpquiz.curriculum.yaml_file import (
+    ID,
     OPTION,
     Fields,
     YamlFile,
@@ -42,6 +43,7 @@ from ddpquiz.curriculum.yaml_file import (
 )
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")
+_KEY = re.compile(f"{ID.pattern}/{ID.pattern}")
 _CHOICES = range(4, 7)
 _SCRIPT = range(8, 26)  # lines of a script in which one is at fault
 
@@ -65,6 +67,7 @@ def read_question(record: Fields, concept: str) -> Question:
         card=record.text("card", optional=True),
         **(_OWN[kind](record, kind) if known else {}),
     )
+    mention_earlier_keys(record, question.key)
     record.close(_KEYS_OF_KINDS, f"{_named(kind)} question does not have it" if known else "")
     if question.source:
         record.page.mention("source", question.source, record.at("source"))
@@ -80,6 +83,16 @@ def read_question(record: Fields, concept: str) -> Question:
     else:
         check_snippet(record.page, record.at("code"), "code", question.code)
     return question
+
+
+def mention_earlier_keys(record: Fields, key: str) -> None:
+    """Read the keys, as concept/id, under which the log may know the item that has this key now."""
+    earlier = record.texts("was", optional=True)
+    for name, node in zip(earlier, record.children("was"), strict=False):
+        if _KEY.fullmatch(name):
+            record.page.mention("was", name, node, key)
+        elif name:
+            record.page.complain(node, f"`was`: `{name}` is not the name of an item, concept/id")
 
 
 def _options(record: Fields, kind: Kind) -> dict[str, Any]:

@@ -25,10 +25,10 @@ SEEDS = [
     (
         CHEAT_SHEET,
         "why synchronisation matters",
-        ["why-distribute/must-they-agree", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
+        ["why-distribute/key-challenge", "sync-vs-async/two-prices", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
     ),
     (CHEAT_SHEET, "the role of a parameter server", ["parameter-server/role", "parameter-server/pull-and-push"]),
-    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "data-parallelism/large-dataset"]),
+    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "why-distribute/longer-dataset"]),
     # quick questions
     (CHEAT_SHEET, "its main goal", ["why-distribute/two-needs", "why-distribute/makes-it-fit"]),
     (CHEAT_SHEET, "which strategy splits the data", ["data-parallelism/what-differs", "parameter-server/not-a-split"]),
