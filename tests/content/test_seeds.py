@@ -1,7 +1,7 @@
 """What the first users asked for: every subject of the five pages that they brought has its place in the curriculum.
 
 A row names a page, a subject on it, and where it is taught and asked: `concept/id` is an item, `concept: words` are words
-in that concept's commands, flags or mistakes.
+in that concept's lesson, commands, flags or mistakes.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ SEEDS = [
     (COMMANDS, "set up, wrap, train, clean up", ["ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
     (COMMANDS, "set_device from LOCAL_RANK", ["process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
     (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler"]),
-    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: Log `loss.item()` on every rank", "all-reduce-ring/mean-of-losses"]),
+    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
@@ -109,7 +109,7 @@ SEEDS = [
     (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
     (INTERVIEW, "7: common issues", ["ddp-mechanics/changed-replica", "ddp-mechanics/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: Log `loss.item()`"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),
@@ -134,7 +134,7 @@ def test_a_subject_that_was_asked_for_has_its_place(catalog, page, subject, plac
             continue
         found = catalog.concept(concept)
         texts = [text for command in found.commands for text in (command.run, *command.flags)]
-        texts += [mistake.do for mistake in found.mistakes]
+        texts += [mistake.do for mistake in found.mistakes] + [found.lesson]
         assert any(words in text for text in texts), place
 
 
