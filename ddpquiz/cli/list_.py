@@ -132,11 +132,16 @@ def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
 
 
 def show(
-    item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=completion.items)],
+    item: Annotated[
+        str, typer.Argument(help="The item, as concept/id, or a concept.", autocompletion=completion.items)
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show an item with its answer, steps, source and proof."""
+    """Show an item with its answer, steps, source and proof; or all of the lesson of a concept."""
     known = loading.load()
+    if concept := next((each for each in known.concepts if each.id == item), None):
+        _show_concept(known, concept, as_json=as_json)
+        return
     chosen = known.item(item)
     marks = _all_marks().get(chosen.key, [])
     if as_json:
@@ -145,6 +150,20 @@ def show(
         return
     source = known.sources.get(getattr(chosen, "source", ""))
     layout.show_paged(style.console(), item_page(chosen, source, marks))
+
+
+def _show_concept(known: Catalog, concept: Concept, *, as_json: bool) -> None:
+    from ddpquiz.terminal.sittings.path import lesson_page  # noqa: PLC0415  # it shows what `bench` measured
+
+    if not as_json:
+        layout.show_paged(style.console(), lesson_page(known, concept))
+        return
+    told = ("id", "track", "title", "idea", "needs", "why", "more", "able", "remember")
+    listed = {name: [dataclasses.asdict(each) for each in getattr(concept, name)] for name in _LISTED}
+    print(json.dumps({**{name: getattr(concept, name) for name in told}, **listed}, indent=2, ensure_ascii=False))
+
+
+_LISTED = ("steps", "commands", "mistakes", "demos", "cards", "questions", "explain")
 
 
 # `ddpquiz search`: find concepts, demos, cards and questions by words.

@@ -277,7 +277,10 @@ class LessonStep:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One thing to understand, and every way to learn it. `more` is what the lesson leaves out, as Markdown."""
+    """One thing to understand, and every way to learn it.
+
+    `more` is what the lesson leaves out, as Markdown. `able` completes "You can now ...", and may be "".
+    """
 
     id: str
     track: str
@@ -285,7 +288,6 @@ class Concept:
     idea: str
     why: str
     steps: Sequence[LessonStep]
-    more: str
     needs: tuple[str, ...]
     commands: Sequence[Command]
     mistakes: Sequence[Mistake]
@@ -294,6 +296,8 @@ class Concept:
     cards: tuple[Card, ...]
     questions: Sequence[Question]
     explain: Sequence[Prompt]
+    more: str = ""
+    able: str = ""
 
     def items(self) -> tuple[Item, ...]:
         return (*self.cards, *self.questions, *self.explain)

@@ -10,7 +10,7 @@ from ddpquiz.curriculum.question_reader import MOST_RANKS, read_question
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek
 
 _COUNTS = {  # key: minimum and maximum
-    "cards": (6, 10), "questions": (9, 24), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
+    "cards": (6, 12), "questions": (9, 24), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
 }  # fmt: skip
 _IN_STEPS = {"remember": (0, 6), "mistakes": (0, 9), "demos": (1, 9)}  # where the lesson is steps
 _LESSON_WORDS = (1, 1_000)  # of a lesson in one text, outside of code blocks
@@ -59,6 +59,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         why=record.text("why", optional=in_steps),
         steps=steps,
         more=record.text("more", optional=True),
+        able=record.text("able", optional=True),
         commands=record.records("commands", "a command", _command, optional=True),
         mistakes=record.records("mistakes", "a mistake", _mistake, optional=in_steps),
         remember=record.texts("remember", optional=in_steps),

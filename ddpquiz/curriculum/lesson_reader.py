@@ -101,5 +101,5 @@ def _demo(step: Fields) -> DemoLink | None:
         step.page.mention("argument", argument, record.at("args"), run)
     for label, place in zip(labels, record.children("labels"), strict=False):
         mention_label(step.page, label, place, run)
-    look = " and ".join(f"`{label}`" for label in labels)
+    look = " and ".join(labels)
     return DemoLink(run, look, args, ranks, labels=labels)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.packs import LoadedPack, Pack
 
 FILE = "catalog.marshal"
-_LATER = ("steps", "commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
+_LATER = ("steps", "commands", "mistakes", "questions", "explain")  # fields of a concept that are built when used
 
 
 class _StoredTuple(Sequence[Any]):

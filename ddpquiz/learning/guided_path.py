@@ -17,7 +17,7 @@ _ASKED = 3  # questions of a path, besides the one that predicts the demo
 
 
 class StageName(StrEnum):
-    """What a path consists of, in this order."""
+    """What a path consists of, in this order; a lesson in steps has predictions, demos and questions in its steps."""
 
     LESSON = "lesson"
     PREDICTION = "prediction"
@@ -40,7 +40,7 @@ SAVED = (StageState.DONE, StageState.SKIPPED)  # what a row of the log holds
 
 @dataclass(frozen=True, slots=True)
 class PathStage:
-    """A stage of a path: how far it is, how many cards, questions or labs it has, and how many of them are left."""
+    """A stage of a path: how far it is, how many steps, cards, questions or labs it has, and how many are left."""
 
     stage: StageName
     state: StageState
@@ -56,6 +56,7 @@ class GuidedPath:
     stages: tuple[PathStage, ...]
     demo: DemoLink | None = None
     lab: LabTitle | None = None
+    step: int = 0  # the first step of the lesson, from 0, that is neither done nor skipped; 0 if there is none
 
     @property
     def current(self) -> PathStage | None:
@@ -64,7 +65,7 @@ class GuidedPath:
 
     @property
     def begun(self) -> bool:
-        return any(each.state is not StageState.OPEN for each in self.stages)
+        return self.step > 0 or any(each.state is not StageState.OPEN for each in self.stages)
 
     def place(self, stage: StageName) -> str:
         """Return where a stage is, such as `2 of 6: prediction`."""
@@ -97,11 +98,28 @@ def load_history(progress: Progress, today: date) -> PathHistory:
     )
 
 
+def step_item(concept: Concept, step: int) -> str:
+    """Return the name in the log of a step of a lesson, counted from 0."""
+    return f"{concept.id}/step-{step + 1}"
+
+
+def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
+    """Return whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
+    link, predicts = _demo(concept)
+    seen = history.stages.get(f"{concept.id}/{StageName.DEMO}") is StageState.DONE
+    return bool(seen and link and _is_same(link, demo) and predicts and predicts.key in history.answered)
+
+
+def _is_same(link: DemoLink, other: DemoLink) -> bool:
+    return (link.run, link.args) == (other.run, other.args)
+
+
 def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime) -> None:
     """Save that a demo was seen, if it is the one of the concept's path and the log does not say so already."""
     item = f"{concept.id}/{StageName.DEMO}"
     said = {row.item: row.given for row in progress.entries("stage")}
-    if link == _demo(concept)[0] and said.get(item) != StageState.DONE:
+    mine = _demo(concept)[0]
+    if mine and _is_same(link, mine) and said.get(item) != StageState.DONE:
         progress.stage(item, StageState.DONE, at)
 
 
@@ -114,15 +132,19 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     cards = sum(card.key not in history.recalled for card in concept.cards)
     asked = min(_ASKED, len(others))
     questions = max(0, asked - sum(key in history.answered for key in others))
+    steps = range(len(concept.steps)) if concept.in_steps else ()
+    open_steps = [step for step in steps if step_item(concept, step) not in history.stages]
+    outside = not concept.in_steps  # the prediction, the demo and the questions are stages of their own
     done = {  # by the log, if the path has this stage
-        StageName.LESSON: False,
-        **({StageName.PREDICTION: predicts.key in history.answered} if predicts else {}),
-        **({StageName.DEMO: False} if link else {}),
+        StageName.LESSON: bool(steps) and not open_steps,
+        **({StageName.PREDICTION: predicts.key in history.answered} if predicts and outside else {}),
+        **({StageName.DEMO: False} if link and outside else {}),
         **({StageName.CARDS: not cards} if concept.cards else {}),
-        **({StageName.QUESTIONS: not questions} if others else {}),
+        **({StageName.QUESTIONS: not questions} if others and outside else {}),
         **({StageName.LAB: any(each.id in history.passed for each in mine)} if lab else {}),
     }
     counts = {
+        StageName.LESSON: (len(steps), len(open_steps)),
         StageName.CARDS: (len(concept.cards), cards),
         StageName.QUESTIONS: (asked, questions),
         StageName.LAB: (len(mine), sum(each.id not in history.passed for each in mine)),
@@ -133,7 +155,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
         return StageState.DONE if done[stage] else said
 
     every = tuple(PathStage(stage, state(stage), *counts.get(stage, ())) for stage in done)
-    return GuidedPath(concept, every, link, lab)
+    return GuidedPath(concept, every, link, lab, next(iter(open_steps), 0))
 
 
 def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:

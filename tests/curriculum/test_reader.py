@@ -90,7 +90,7 @@ CASES = {
     "five cards": (
         "  - {id: limit, level: advanced, front: What does a rank send for very many ranks?, back: Twice the tensor., source: dist}\n",
         "",
-        "44:3: `cards`: expected 6 to 10 entries, got 5",
+        "44:3: `cards`: expected 6 to 12 entries, got 5",
     ),
     "one mistake": (
         "  - do: Call all_reduce on rank 0 only.\n    happens: Rank 0 waits for the others.\n    instead: Call a collective on every rank of its group.\n",

@@ -17,6 +17,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
+from ddpquiz.learning.judge import instruction
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
@@ -113,6 +114,36 @@ def _options(options: tuple[Option, ...]) -> RenderableType:
         label = Text("right", style="good") if option.right else Text("wrong", style="bad")
         rows.append((label, Group(text, *([indented(prose(option.why, "quiet"))] if option.why else []))))
     return columns(rows)
+
+
+def asked_view(item: Card | Question) -> list[RenderableType]:
+    """Draw a card or a question without its answer; options and lines are numbered."""
+    if isinstance(item, Card):
+        return [prose(item.front, "bold"), Text("Recall it.", style="quiet")]
+    posed = sample(item)
+    asked = posed.question
+    how = f"{instruction(asked)}{f' The unit is {plain(asked.unit)}.' if asked.unit else ''}"
+    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text(how, style="quiet")]
+    if asked.code:
+        parts.append(indented(numbered_code(asked.code) if asked.kind is Kind.SPOT else code(asked.code)))
+    choices: list[Text] = []
+    if asked.options:
+        options = [asked.options[place] for place in posed.shown]
+        choices = [code(option.text) if option.code else prose(option.text) for option in options]
+    elif asked.lines:
+        choices = [prose(asked.lines[place].text) for place in posed.shown]
+    return [*parts, *([numbered(choices)] if choices else [])]
+
+
+def answer_in_words(item: Card | Question) -> str:
+    """Return the back of a card, or the right answer to a question as `asked_view` draws it."""
+    if isinstance(item, Card):
+        return item.back
+    posed = sample(item)
+    if not item.options:
+        return expected(posed)
+    options = [(number, posed.question.options[place]) for number, place in enumerate(posed.shown, 1)]
+    return "; ".join(f"{number}, {option.text}" for number, option in options if option.right)
 
 
 def ranks_of(proof: Proof) -> str:

@@ -9,24 +9,24 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
-from ddpquiz.terminal.kit.layout import columns, indented, spaced
+from ddpquiz.curriculum.listing import places_of_line
+from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, spaced
 from ddpquiz.terminal.kit.style import code, console, plain
 
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
-_MARGIN = 2  # columns at either side
-_WAITS = "The ranks wait forever. No call ends, and no error is raised."
+_AROUND = 24 - ROWS  # rows of a screen that are not the step's
+_MARGIN = 4  # columns at the right
+WAITS = "The ranks wait forever. No call ends, and no error is raised."
 
 
 def framed(parts: Sequence[RenderableType]) -> RenderableType:
     """Draw parts of a step one below the other, at the width for which a step is measured."""
-    return Padding(Group(*spaced(parts)), (0, _MARGIN))
+    return Padding(Group(*spaced(parts)), (0, _MARGIN, 0, 0))
 
 
 def text_parts(step: LessonStep) -> list[RenderableType]:
     """Draw the text of a step, and its listing below it."""
-    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
-
-    return [markdown(step.text), *([listing_view(step.listing.code)] if step.listing else [])]
+    return [markdown_of(step.text), *([listing_view(step.listing.code)] if step.listing else [])]
 
 
 def listing_view(source: str) -> RenderableType:
@@ -36,34 +36,76 @@ def listing_view(source: str) -> RenderableType:
     return indented(python(source))
 
 
-def result_parts(
-    printed: Mapping[int, str], then: str, change: LineChange | None = None, *, ended: str = ""
-) -> list[RenderableType]:
-    """Draw what each rank printed, how the run ended if not well, and what that means; first the line that changed."""
-    from ddpquiz.terminal.kit.markdown import markdown
+def result_parts(printed: Mapping[int, str], then: str, *, ended: str = "") -> list[RenderableType]:
+    """Draw what each rank printed, how the run ended if not well, and what that means.
 
-    rows = [(Text(f"rank {rank}", style="quiet"), code(text, "")) for rank, text in printed.items()]
-    parts: list[RenderableType] = [_diff(change)] if change else []
-    parts.append(indented(columns(rows)))
+    A rank that names itself in what it prints is not named once more.
+    """
+    named = names_itself(printed)
+    rows = []
+    for rank, text in printed.items():
+        name = Text(f"rank {rank}", style="quiet")
+        shown = code(text, "") if text else Text("prints nothing", style="quiet")
+        rows.append([shown if text else Text.assemble(name, " ", shown)] if named else [name, shown])
+    parts: list[RenderableType] = [indented(columns(rows))]
     parts += [Text(plain(ended), style="bad")] if ended else []
-    return [*parts, *([markdown(then)] if then else [])]
+    return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def names_itself(printed: Mapping[int, str]) -> bool:
+    """Return whether each rank that prints something names itself in it."""
+    return all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
+
+
+def changed_listing(source: str, change: LineChange) -> RenderableType:
+    """Draw code of a listing with the line that changed, as it was and as it is."""
+    from ddpquiz.terminal.kit.highlight import python_lines
+
+    place = places_of_line(source, change.line)[0]
+    lines = source.splitlines()
+    indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+    now = "\n".join(indent + line for line in change.to.splitlines())
+    rows = [(Text(" "), line) for line in python_lines(source)]
+    rows[place : place + 1] = [
+        (Text("-", style="bad"), code(lines[place], "quiet")),
+        (Text("+", style="good"), code(now)),
+    ]
+    return columns(rows, gap=1)
 
 
 def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
     """Return what a listing shows by its lesson: what each rank prints, and how the run ends if not well."""
     texts = shows.by_rank or {}
     printed = {rank: texts.get(rank, shows.everywhere or "") for rank in range(ranks)}
-    return printed, _WAITS if shows.hangs else shows.raises or ""
+    return printed, WAITS if shows.hangs else shows.raises or ""
 
 
-def _diff(change: LineChange) -> RenderableType:
+def diff(change: LineChange) -> RenderableType:
+    """Draw the line of a listing that changed, as it was and as it is."""
     before, after = Text("-", style="bad"), Text("+", style="good")
     return indented(columns([(before, code(change.line, "quiet")), (after, code(change.to))], gap=1))
 
 
+def markdown_of(text: str) -> RenderableType:
+    """Draw Markdown of a lesson."""
+    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
+
+    return markdown(text)
+
+
+def fit(parts: Sequence[RenderableType], width: int, height: int) -> bool:
+    """Return whether parts of a step fit one screen of this size."""
+    return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - _AROUND
+
+
+def fits_beside(step: LessonStep, width: int, height: int) -> bool:
+    """Return whether the text and the listing of a step fit one screen of this size."""
+    return fit(text_parts(step), width, height)
+
+
 def rows_of(parts: Sequence[RenderableType], columns_: int = COLUMNS) -> int:
     """Return how many rows parts of a step take."""
-    measure = console(io.StringIO(), width=columns_ + 2 * _MARGIN, color_system=None)
+    measure = console(io.StringIO(), width=columns_ + _MARGIN, color_system=None)
     return len(measure.render_lines(framed(parts), pad=False))
 
 
@@ -88,4 +130,4 @@ def _results(step: LessonStep, listing: Listing) -> Iterator[tuple[str, list[Ren
     yield "run", result_parts(printed, step.then, ended=ended)
     if change := listing.change:
         printed, ended = said_of(change.shows, listing.ranks)
-        yield "change", result_parts(printed, change.then, change, ended=ended)
+        yield "change", [diff(change), *result_parts(printed, change.then, ended=ended)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
@@ -21,11 +21,14 @@ from ddpquiz.learning.guided_path import (
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.lesson import lesson
 from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.steps import LessonScreen
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
@@ -37,12 +40,40 @@ class PathScreen(SittingScreen):
     def __init__(self, context: SessionContext, concept: Concept) -> None:
         super().__init__(context)
         self._visits = 0
-        self._reads = False  # the lesson is on the screen
+        self._reads = False  # a lesson in one text is on the screen
+        self.lesson: LessonScreen | None = None  # a lesson in steps, which takes the place of this screen
         self._go_to(concept)
 
     def _go_to(self, concept: Concept) -> None:
         self.path = path_of(self.context, concept)
-        self._reads = self._is_current(StageName.LESSON)
+        if self._is_current(StageName.LESSON):
+            self._open_lesson()
+
+    def _open_lesson(self) -> None:
+        concept = self.path.concept
+        if concept.in_steps:
+            here = replace(self.context, place=self.path.place(StageName.LESSON), back_to="stages")
+            self.lesson = LessonScreen(here, concept, _history(self.context), self.path.step)
+        else:
+            self._reads = True
+
+    def show(self, console: Console) -> None:
+        """Show the stages and the steps of a lesson in turn, on one screen."""
+        with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+            while not self.left:
+                (self.lesson or self).loop(screen, keys)
+                if self.lesson:
+                    self.leave_lesson(self.lesson)
+
+    def leave_lesson(self, lesson: LessonScreen) -> None:
+        """Go back from the steps of a lesson to the stages, or leave with it."""
+        self.lesson = None
+        self._look_again()
+        self.left = lesson.leaves_path
+
+    @property
+    def closed(self) -> bool:
+        return self.left or self.lesson is not None
 
     @property
     def scene(self) -> Hashable:
@@ -67,7 +98,10 @@ class PathScreen(SittingScreen):
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
         where = f"Next is {self.path.place(now.stage)}." if now else "You have finished this path."
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), Barred(prose(concept.idea)), Text()]
-        return Group(*head, stages(self.path), Text(), Text(where, style="accent"), Text(), *note_lines(self.note))
+        read = not any(each.stage is StageName.LESSON and each.state is StageState.OPEN for each in self.path.stages)
+        end = [*map(prose, ending(self.context, concept)), Text()] if concept.in_steps and read else []
+        where_next = [Text(where, style="accent"), Text()]
+        return Group(*head, stages(self.path), Text(), *end, *where_next, *note_lines(self.note))
 
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
@@ -114,7 +148,7 @@ class PathScreen(SittingScreen):
     def _open(self, stage: PathStage) -> None:
         match stage.stage:
             case StageName.LESSON:
-                self._reads = True
+                self._open_lesson()
             case StageName.PREDICTION | StageName.DEMO if self.path.demo:
                 self._demo(self.path.demo, predict=stage.stage is StageName.PREDICTION)
             case StageName.CARDS:
@@ -205,6 +239,22 @@ def _history(context: SessionContext) -> PathHistory:
     return load_history(context.progress, study_day(context.clock()))
 
 
+def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
+    """Return what a learner who has gone through a lesson can do now, and what of it comes back tomorrow."""
+    day = study_day(context.clock())
+    memories = context.progress.memories(concept.id)
+    cards = [card.key for card in concept.cards if card.key not in context.progress.hidden(day)]
+    new = sum(key not in memories or memories[key].first is None for key in cards)
+    tomorrow = sum(key in memories and (memories[key].due - day).days == 1 for key in cards)
+    if tomorrow:
+        back = f"Tomorrow {plural(tomorrow, 'card comes', 'cards come')} back: `ddpquiz study`."
+    elif new:
+        back = f"Go over its {plural(new, 'new card')} now; the first of them come back tomorrow, in `ddpquiz study`."
+    else:
+        back = "None of its cards comes back tomorrow; `ddpquiz study` asks each just before you would forget it."
+    return f"You can now {concept.able or f'explain this: {concept.idea}'}", back
+
+
 def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
     return lesson(
@@ -238,6 +288,9 @@ def stages(path: GuidedPath) -> RenderableType:
 def _about(path: GuidedPath, each: PathStage) -> str:
     link, lab = path.demo, path.lab
     match each.stage:
+        case StageName.LESSON if each.count:
+            left = f", {each.left} left" if 0 < each.left < each.count else ""
+            return f"{plural(each.count, 'step')} to read, answer and run{left}"
         case StageName.LESSON:
             return "why, how, real commands, mistakes"
         case StageName.PREDICTION if link:

@@ -90,11 +90,7 @@ class PredictedRun:
     @property
     def hint(self) -> Hint:
         """What to look at during the run, what was predicted, and whether that was right."""
-        if self.answer is None:
-            return Hint(self.link.look)
-        said = f'You predicted "{self.answer.words}".'
-        why = " ".join(self.answer.verdict.whys)
-        return Hint(self.link.look, said, _verdict_line(self.answer, self.posed), why)
+        return _hint(self.link, self.answer, self.posed) if self.answer else Hint(self.link.look)
 
     def outcome(self, run: RunState, progress: Progress, at: datetime) -> RenderableType:
         """Save what the run has shown, and draw why a wrong prediction is wrong."""
@@ -131,6 +127,17 @@ class PredictedRun:
         if not self.in_path:  # which saves that itself
             save_seen(progress, concept, self.link, at)
         return save_answer(progress, answer, concept.cards).made_due_card
+
+
+def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
+    """What to look at during a run, and what an answer that was given before it has predicted."""
+    words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+    return _hint(link, Prediction(words, answer.verdict), answer.posed)
+
+
+def _hint(link: DemoLink, prediction: Prediction, posed: Posed) -> Hint:
+    said = f'You predicted "{prediction.words}".'
+    return Hint(link.look, said, _verdict_line(prediction, posed), " ".join(prediction.verdict.whys))
 
 
 def _verdict_line(prediction: Prediction, posed: Posed) -> str:
