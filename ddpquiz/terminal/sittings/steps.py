@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Concept, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.answers import save_answer
@@ -242,13 +242,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return whole if fit(whole, size.width, size.height) else brief
 
     def _prediction(self) -> list[RenderableType]:
-        """Draw whether the answer that was given before the run was right, and if not, why."""
+        """Draw whether the answer that was given before the run was right, and if not, why, and what is right."""
         answer = self.visit.answer
-        if answer is None or not self._predicts:
+        if answer is None or answer.gave_up or not self._predicts:
             return []
-        words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
-        mark, style = ("✓", "good") if answer.right else ("✗", "bad")
-        line = Text(f'{mark} You predicted "{plain(words)}".', style=style)
+        words = _in_one_line(question_view.answer_text(answer.posed, answer.given, answer.verdict))
+        if answer.right:
+            return [Text(f'✓ Right: you answered "{words}".', style="good")]
+        options = answer.posed.question.options
+        right = [_in_one_line(option.text) for option in options if option.right] or [expected(answer.posed)]
+        shown = " and ".join(f'"{plain(each)}"' for each in right)
+        line = Text(f'✗ You answered "{words}". Right is {shown}.', style="bad")
         return [Group(line, *(prose(why) for why in answer.verdict.whys))]
 
     def _demo_result(self) -> list[RenderableType]:
@@ -665,6 +669,10 @@ def _observed_parts(
     if not observed.matches(shows):
         return [*parts, Text(_OTHER, style="warn")]
     return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def _in_one_line(text: str) -> str:
+    return plain(" ".join(text.split()))
 
 
 def _ended(observed: Observed) -> str:
