@@ -115,6 +115,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._own: Observed | None = None  # what the learner's own version of the listing showed
         self._reads_more = False
         self._started: _Started | None = None
+        self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
         self._dice = random.Random()  # noqa: S311
 
     # Where the learner is.
@@ -151,7 +152,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
     @property
     def _fits(self) -> bool:
         size = console().size
-        return fits_beside(self.step, size.width, size.height)
+        known = (self.number, size.width, size.height)
+        if known not in self._fitting:  # it is drawn to be measured
+            self._fitting[known] = fits_beside(self.step, size.width, size.height)
+        return self._fitting[known]
 
     @property
     def asked(self) -> Card | Question | None:
