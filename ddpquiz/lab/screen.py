@@ -112,6 +112,10 @@ class LabScreen(KeyScreen):
         return self._page, id(self._checker.state.verdict)  # a new verdict is read from its first line
 
     @property
+    def inside(self) -> bool:
+        return bool(self._place)
+
+    @property
     def early(self) -> tuple[str, ...]:
         return (*super().early, "r", "h", "t", "s", "e")
 
@@ -144,12 +148,11 @@ class LabScreen(KeyScreen):
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state
         doing = f"checking: {state.doing}" if state.running else "waits for the next save"
-        note = [Text(plain(self.note), style="warn")] if self.note else []
-        return [*note, Text(doing, style="accent" if state.running else "quiet")]
+        return [Text(doing, style="accent" if state.running else "quiet")]
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [Hotkey("space", "next page", "scroll to the next screenful"), BACK]
+            return [replace(BACK, also=(*GOES_BACK, self._page[0])), HELP]
         verdict, passed = self._checker.state.verdict, self.has_passed
         left = len(self.lab.hints) - self._hints * self._shows_hints
         every = [
