@@ -159,7 +159,7 @@ class LabScreen(KeyScreen):
             Hotkey("n", "next lab", "go on with the next lab that you have not passed") if passed else None,
             Hotkey("h", "hint", "show the next hint") if left and not passed else None,
             Hotkey("t", "task", "read the task again"),
-            Hotkey("v", "what happened", "step through the last run") if verdict and verdict.events else None,
+            Hotkey("v", "last run", "step through the last run") if verdict and verdict.events else None,
             Hotkey("e", "editor", "open the file in your editor"),
             Hotkey("r", "again", "check the file again"),
             Hotkey("d", "demo", "run the demo of this concept"),
@@ -199,6 +199,8 @@ class LabScreen(KeyScreen):
         elif self._hints < len(self.lab.hints):
             self._hints, self._shows_hints = self._hints + 1, True
             self._try(lambda: self._history.save_hints(self.lab, self._hints))
+        else:
+            self.note = "All hints are shown."
 
     @property
     def passed_here(self) -> bool:

@@ -136,6 +136,7 @@ enter question 2 · 1-3 question · u back · q end the exam · ? help""")
     press(seat, "q")
     assert screen(press(seat, "enter")).startswith("Question 2/3")
     assert screen(press(seat, "q", "u")).startswith("Question 3/3")
+    assert screen(press(seat, "escape", "q", "escape")).startswith("Question 3/3")
     assert not press(seat, "escape", "q", "q").left
     assert screen(seat).startswith("Done: 0 of 3 right, 2 not answered.\n")
 

@@ -57,7 +57,7 @@ _MISSING = {  # what a key that means the same on all screens would need here
     "d": "There is no demo here",
     "p": "There is no proof here",
     "l": "There is no lesson here",
-    "h": "There is no hint left here",
+    "h": "There is no hint here",
     "e": "There is nothing to edit here",
     "r": "There is nothing to run again here",
     "/": "There is nothing to look up here",
@@ -67,7 +67,9 @@ _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any s
 
 def leave_to(screen: str) -> Hotkey:
     """The key `q` of a screen that was opened from another one; without one, it ends the program."""
-    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already") if screen else QUIT
+    if not screen:
+        return QUIT
+    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already (esc does it too)")
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:

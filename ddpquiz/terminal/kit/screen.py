@@ -39,6 +39,7 @@ class Screen:
         self._top = 0  # the first line of the body on the screen
         self._beyond = 0  # the largest `_top`
         self._page = 1  # lines of the body that fit
+        self._length = 0  # lines of the body
         self._seeks = False  # the next `paint` scrolls to the text in focus
 
     def __enter__(self) -> Self:
@@ -93,7 +94,10 @@ class Screen:
                 whole.pop()  # nobody should scroll to an empty line
         if len(whole) > self._page:
             self._page = max(1, self._page - 1)  # for the line that says how much is hidden
-        self._beyond = max(0, len(whole) - self._page)
+        stays_at_end = self._top and self.at_end and len(whole) == self._length  # also above a foot that has grown
+        self._beyond, self._length = max(0, len(whole) - self._page), len(whole)
+        if stays_at_end:
+            self.to_end()
         if self._seeks and not isinstance(whole, TextLines):
             self._show_focus(whole)
         self._top = min(max(0, self._top), self._beyond)

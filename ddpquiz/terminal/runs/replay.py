@@ -19,10 +19,11 @@ from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 _PACE = 0.3  # seconds that a step is shown while it plays
+_PLAY = Hotkey("a", "play all", "play the calls one after the other, or stop")
 KEYS = (
     Hotkey("← →", "call", "go to the previous or next call of a rank (space, enter: next)", also=("space", "enter")),
     Hotkey("n N", "operation", "go to just before the first call of the next or previous operation"),
-    Hotkey("a", "play all", "play the calls one after the other, or stop"),
+    _PLAY,
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 _BACK = Hotkey("q", "back", "back to where you were")
@@ -98,7 +99,8 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [*([_FINISH] if self._at_end else []), *KEYS, self._leave]
+        keys = [_FINISH, *(key for key in KEYS if key is not _PLAY)] if self._at_end else KEYS
+        return [*keys, self._leave]
 
     @property
     def turning(self) -> tuple[str, ...]:

@@ -286,6 +286,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _press_in_overview(self, key: str) -> None:
         if (place := self.number_entry.press(key, self.quiz)) is not None:
             self.do(GoTo(place))
+        elif key == "escape":
+            self.do(QuizAction.UNDO)
 
     def _press_at_end(self, key: str) -> None:
         if key == "d":
@@ -327,6 +329,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         elif self.quiz.rules.exam and key in ("h", "x"):
             self.note = question_view.IN_EXAM
         elif key in _ACTIONS:
+            if key == "h" and 0 < self.quiz.hints == len(posed.question.hints):
+                self.note = "All hints are shown."
             self.do(_ACTIONS[key])
         elif not self.typing:
             self.enter(key)
