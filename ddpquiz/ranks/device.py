@@ -38,13 +38,17 @@ def default_ranks(machine: Machine) -> int:
     return machine.gpus if machine.gpus >= 2 else 4
 
 
-def choose(wanted: str, ranks: int, machine: Machine) -> Device:
+def choose(wanted: str, ranks: int, machine: Machine, *, may_share: bool = False) -> Device:
     """Return the device for `ranks` ranks; `wanted` is auto, cpu or cuda.
 
-    NCCL fails or deadlocks when two ranks share a GPU, so it is used only if there is one for each rank.
+    NCCL refuses two ranks on one GPU, so it is used only if there is one for each rank. Where ranks `may_share` GPUs,
+    because the script says which it takes, Gloo connects them.
     """
     gpus = plural(machine.gpus, "GPU") if machine.gpus else "no GPUs"
     enough = machine.gpus >= ranks and machine.nccl
+    if wanted == "cuda" and not enough and may_share and machine.gpus and machine.gloo:
+        lack = f"{gpus} found, " + ("NCCL needs one per rank" if machine.nccl else "and this torch has no NCCL")
+        return Device("cuda", "gloo", f"{plural(ranks, 'rank')} on GPU over Gloo · {lack}", lack)
     if wanted == "cuda" and not enough:
         lack = "this torch has no NCCL" if machine.gpus and not machine.nccl else f"{gpus} found"
         raise UserError(

@@ -46,6 +46,7 @@ class RunPlan:
     request: Request
     script: str  # absolute path
     ranks: int  # on this machine
+    device: str  # cpu or cuda
     backend: str
     no_nccl: str  # why Gloo replaces NCCL
     cwd: str

@@ -36,8 +36,8 @@ class Processes:
         ends = self._open_pipes()
         plan = messages.RunPlan(
             number=self.number, request=request, script=str(script.path), ranks=ranks,
-            backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()), epoch=self.epoch,
-            environment=_environment(request, device, ranks), claims=script.claims,
+            device=device.kind, backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()),
+            epoch=self.epoch, environment=_environment(request, device, ranks), claims=script.claims,
             preload=preloads(script.source), open_files=server.open_files, pack=script.pack,
         )  # fmt: skip
         server.send(plan, ends)

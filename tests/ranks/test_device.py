@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.device import Machine, choose, default_ranks
+from ddpquiz.ranks.device import Device, Machine, choose, default_ranks
 
 
 def machine(gpus=0, nccl=True, gloo=True):
@@ -39,6 +39,17 @@ def test_gpus_that_are_not_there_are_refused():
             "2 ranks on GPUs need 2 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
         )
     )
+
+
+def test_a_script_of_your_own_may_share_gpus_over_gloo_when_you_ask_for_them():
+    assert choose("cuda", 3, machine(1), may_share=True) == Device(
+        "cuda", "gloo", "3 ranks on GPU over Gloo · 1 GPU found, NCCL needs one per rank",
+        "1 GPU found, NCCL needs one per rank",
+    )  # fmt: skip
+    assert choose("cuda", 2, machine(2), may_share=True).backend == "nccl"
+    assert choose("auto", 3, machine(1), may_share=True).kind == "cpu"
+    with pytest.raises(UserError, match="3 ranks on GPUs need 3 GPUs"):
+        choose("cuda", 3, machine(0), may_share=True)
 
 
 def test_a_torch_without_gloo_is_refused_on_cpu():

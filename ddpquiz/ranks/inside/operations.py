@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
@@ -84,6 +85,10 @@ class Operator:
             return name_of_reduce(kind(args[self.reduce].op()))
         except (AttributeError, RuntimeError):  # before torch 2.10 it has no `op`
             return _functional_reduce_op(caller)
+
+    def channel(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What tells a send or receive from those that a GPU may run beside it; nothing for a collective."""
+        return (self.op, args[self.peer]) if self.op in ("send", "recv") and self.peer is not None else ()
 
     def is_asynchronous(self, args: tuple[Any, ...], caller: FrameType | None) -> bool:
         """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
@@ -233,8 +238,11 @@ class OpenOperations:
         with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
             opened.work.get_future().add_done_callback(done)
 
-    def watch_gpu(self, opened: OpenOperation) -> None:
-        """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done."""
+    def watch_gpu(self, opened: OpenOperation, stream: Hashable) -> None:
+        """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done.
+
+        The GPU ends operations with the same `stream` in the order in which they were called.
+        """
 
         def report(began: float) -> None:
             if opened.number in self.running:
@@ -243,7 +251,7 @@ class OpenOperations:
             self.remove(opened)
 
         has_ended = _mark().query if opened.work is None else opened.work.is_completed
-        self.gpu.add(Queued(opened.begun.query, has_ended, report))
+        self.gpu.add(Queued(opened.begun.query, has_ended, report), stream)
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
         """Queue a copy of what an operation left, and send the values when the GPU has made it."""
@@ -255,7 +263,7 @@ class OpenOperations:
         def report(_: float) -> None:
             self.writer.write(self.writer.result(self.writer.now(), opened.number, values_of(copies)))
 
-        self.gpu.add(Queued(copied, copied, report))
+        self.gpu.add(Queued(copied, copied, report), "results")
 
     def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> Line | None:
         """Return the line of an operation's end, only once: its future and its wait may both call this."""
@@ -311,36 +319,44 @@ class Queued:
 
 
 class GpuPoller:
-    """Reports when queued work has ended, from a thread of its own; `now` is its clock."""
+    """Reports when queued work has ended, from a thread of its own; `now` is its clock.
+
+    Only the first in each stream is queried: a script may queue thousands of operations before it waits for the GPU.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._queued: list[Queued] = []
+        self._streams: dict[Hashable, deque[Queued]] = {}
         self._some = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, work: Queued) -> None:
-        self._queued.append(work)
+    def add(self, work: Queued, stream: Hashable) -> None:
+        """Watch work that ends after everything that was added to the same stream before."""
+        self._streams.setdefault(stream, deque()).append(work)
         self._some.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="ddpquiz GPU poller", daemon=True)
             self._thread.start()
 
     def poll(self) -> None:
-        """Query all queued work once, and report what has ended."""
-        for work in list(self._queued):
-            ended = work.has_ended()
-            if work.began is None and (ended or work.has_begun()):
-                work.began = self.now()
-            if ended and work.began is not None:
-                self._queued.remove(work)
-                work.report(work.began)
+        """Report all work that has ended."""
+        for queue in list(self._streams.values()):
+            while queue and self._has_ended(queue[0]):
+                queue.popleft()
+
+    def _has_ended(self, work: Queued) -> bool:
+        ended = work.has_ended()
+        if work.began is None and (ended or work.has_begun()):
+            work.began = self.now()
+        if ended and work.began is not None:
+            work.report(work.began)
+        return ended
 
     def _watch(self) -> None:
         while True:
             self._some.wait()
             self._some.clear()
-            while self._queued:
+            while any(self._streams.values()):
                 self.poll()
                 time.sleep(_PACE)
 
