@@ -81,7 +81,7 @@ class Home(SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [_CLOSE, HELP]
+            return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"

@@ -41,7 +41,7 @@ class Lookup:
                 return replace(self, open=False, answered=False)
             case "escape":
                 return None
-            case "enter" if self.open:
+            case "enter" if self.open and not self.hits[self.at].is_prose:
                 return replace(self, answered=True)
             case _ if self.open:
                 return self
