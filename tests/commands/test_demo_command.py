@@ -257,12 +257,12 @@ def test_asserts_that_python_drops_are_refused():
 
 def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():
     terminal = run_program.ddpquiz("demo", "allreduce", "--no-predict", height=20)
-    terminal.wait("walk through it")
+    terminal.wait("step through")
     terminal.press("t", "ddpquiz demo allreduce -- --sweep")
-    terminal.press("t", "walk through it")
+    terminal.press("t", "step through")
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
     terminal.press("\x1b[C", "^All-reduce: every rank brings", "call 0 of", "q end")
-    terminal.press("q", "walk through it")
+    terminal.press("q", "step through")
     terminal.press("\r", "The same without ddpquiz: torchrun")
     assert terminal.end() == 0
 

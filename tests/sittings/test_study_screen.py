@@ -287,7 +287,7 @@ def test_every_line_fits_the_terminal(progress, width):
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"
-    assert key_line(keys, 60).plain == f"← → call · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 60).plain == f"← → call · n N operation · a play all · {leave} · ? help"
     assert key_line(keys, 40).plain == f"← → call · {leave} · ? help"
     assert key_line(keys, 16).plain == f"{leave} · ? help"
 

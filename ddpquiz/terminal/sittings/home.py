@@ -14,7 +14,7 @@ from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
 from ddpquiz.learning.standing import standing as count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
@@ -27,7 +27,6 @@ _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has 
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
-_READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 _CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 WELCOME = (
@@ -78,11 +77,11 @@ class Home(SittingScreen):
         if self._page:
             return self._page
         advised = [] if self._now.fresh else section("Next", self._advice())
-        return Group(standing(self._now), *advised, Text(), *note_lines(self.note))
+        return Group(standing(self._now), *advised, Text())
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [_READ_ON, _CLOSE]
+            return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
@@ -147,7 +146,8 @@ class Home(SittingScreen):
         if path is None or path.current is None:
             return None
         does = "begin" if self._now.fresh else "go on"
-        return Hotkey("enter", does, f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}')
+        more = f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}'
+        return Hotkey("enter", does, more, also=("space",))
 
     def _advice(self) -> RenderableType:
         rows = []

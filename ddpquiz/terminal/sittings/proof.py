@@ -94,10 +94,11 @@ class _ProofScreen(KeyScreen):
         return [Text("The run does not agree with the answer; please report it.", style="bad")]
 
     def keys(self) -> list[Hotkey]:
-        return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
+        more = "back to where you were (space, p, q, esc and backspace do it too)"
+        return [Hotkey("enter", "back", more, also=("space", "p", *GOES_BACK)), HELP]
 
     def press(self, key: str) -> None:
-        self.left = key in ("enter", "space", "p", *GOES_BACK)
+        self.left = key == "enter"
 
     def interrupt(self) -> None:
         self.left = True

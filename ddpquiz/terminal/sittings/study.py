@@ -31,7 +31,7 @@ from ddpquiz.learning.study import (
     sum_up,
 )
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import (
@@ -48,8 +48,8 @@ from ddpquiz.terminal.sittings.sitting import (
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
 
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
@@ -226,8 +226,12 @@ class StudyScreen(SittingScreen):
         return bool(self.lookup and self.lookup.open)
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        return ("space",) if self.reading and not self.helping else super().turning  # enter shows an answer
+
+    @property
     def writing(self) -> bool:
-        return self.lookup is not None
+        return self.lookup is not None and not self.lookup.open
 
     @property
     def over(self) -> bool:
@@ -237,12 +241,12 @@ class StudyScreen(SittingScreen):
         if self.lookup:
             return self.lookup.body()
         if self.sitting.card is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
+            return Group(self.summary(), Text())
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self.opening for part in (prose(text, "quiet"), Text())]
         parts.append(self.where())
-        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
+        front, below = prose(self.sitting.card.front, "bold"), [Text()]
         if not self.sitting.shown:
             return Group(*parts, Text(self.about_last(), style="quiet"), Text(), front, *below)
         back = [Barred(prose(self.sitting.card.back))]
@@ -282,7 +286,7 @@ class StudyScreen(SittingScreen):
         return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        if self.lookup:
+        if self.lookup and self.writing:
             self.note = ""
             self.lookup = self.lookup.key(key)
         else:
@@ -295,6 +299,8 @@ class StudyScreen(SittingScreen):
     def press(self, key: str) -> None:
         card = self.sitting.card
         match key:
+            case _ if self.lookup:
+                self.lookup = self.lookup.key(key)
             case "/":
                 from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
 
@@ -321,7 +327,7 @@ class StudyScreen(SittingScreen):
     def _press_on_card(self, key: str) -> None:
         """Obey a key that does something to the card on screen."""
         buttons = dict(zip("1234", self.sitting.buttons, strict=False))
-        if key in ("space", "enter"):
+        if key == "space":
             self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
         elif key in buttons:
             self._do(buttons[key])
