@@ -60,7 +60,7 @@ class PlanOptions:
             autocompletion=completion.hardware,
         ),
     ] = "h100"
-    gpus: Annotated[int | None, typer.Option("--gpus", "-n", min=1, help="How many GPUs.")] = None
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="How many GPUs.")] = None
     layout: Annotated[
         str,
         typer.Option(

@@ -15,7 +15,7 @@ from ddpquiz.terminal.pages.listing import item_page
     [
         (
             HELD,
-            "ring/held  card · beginner\n\nWhat does each rank hold after `all_reduce`?\n\nThe sum of all tensors.\n",
+            "ring/held  card · easy\n\nWhat does each rank hold after `all_reduce`?\n\nThe sum of all tensors.\n",
         ),
         (
             SENT,

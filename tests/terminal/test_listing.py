@@ -32,7 +32,7 @@ def test_the_items_of_a_concept_are_listed():
 The ring  ring
 
 Cards
-  held  beginner
+  held  easy
     What does each rank hold after `all_reduce`?
 
 Questions
