@@ -288,7 +288,7 @@ def test_arguments_that_the_script_refuses_are_repeated(run):
     *_, end = run(body, ranks=1)
     assert end.why == snapshot("The script rejects its arguments: the following arguments are required: --lr.")
     assert end.advice == snapshot(
-        "What stands after the script, or after -- of a demo, goes to the script; `--help` there lists its options."
+        "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options."
     )
 
 
