@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -29,7 +30,7 @@ def prose_of(part):
     """Yield the texts of a part of a concept that are read as sentences."""
     if isinstance(part, str):
         yield re.sub(r"```.*?```|`[^`]*`", "", part, flags=re.DOTALL)
-    elif isinstance(part, tuple | list):
+    elif isinstance(part, Sequence):
         yield from itertools.chain.from_iterable(map(prose_of, part))
     elif dataclasses.is_dataclass(part):
         fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
