@@ -257,7 +257,7 @@ def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> t
     if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
         return (
             f"The script rejects its arguments: {printed[1].rstrip('.')}.",
-            "Arguments after -- go to the script; `-- --help` lists those that it has.",
+            "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options.",
         )
     status = message.strip() or "1"  # Python's for a text, also for an empty one
     return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."

@@ -35,16 +35,16 @@ def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its
     assert found[:-2] == ["ring", *(card.key for card in RING_CARDS)]
     assert found[-2:] == ["ring/bytes", "ring/phases"]
     press(seat, "ctrl+u", *"moves", "enter")
-    asked = "ring/steps  question\n\nA ring of 4 ranks moves 1200 bytes. How many does each rank send?\n"
+    asked = "ring/steps  question\n\nA ring of 4 ranks moves 1,200 bytes. How many does each rank send?\n"
     assert screen(seat).startswith(asked)
     assert screen(seat).endswith("enter show the answer · esc back to the list · ? help")
     assert "1800" not in screen(seat)
     assert seat.reading
-    assert "right  1800 bytes" in screen(press(seat, "enter"))
+    assert "right  1,800 bytes" in screen(press(seat, "enter"))
     assert "right" not in screen(press(seat, "escape", "enter"))
     said = spoken(studying(progress, CARDS[:1]), "/moves rank", "/ring/steps")
-    assert said.count("A ring of 4 ranks moves 1200 bytes.") == 2
-    assert said.count("right  1800 bytes") == 1
+    assert said.count("A ring of 4 ranks moves 1,200 bytes.") == 2
+    assert said.count("right  1,800 bytes") == 1
 
 
 def test_lines_of_a_pipe_look_something_up_and_come_back(progress):

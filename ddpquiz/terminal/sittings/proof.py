@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
 from ddpquiz.curriculum.packs import require_consent
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
@@ -232,7 +232,7 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     if "\n" in asked.answer:
         return _ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
-    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {expected(posed)}")), held)
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ _GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
-LIMIT = 20  # cards of a sitting, unless another limit is asked for
+CARDS = 20  # of a sitting, unless another number is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
@@ -80,7 +80,7 @@ class StudyChoice:
     concept: Sequence[str] | None = None
     level: str | None = None
     track: str | None = None
-    limit: int = LIMIT
+    count: int = CARDS
     new: int | None = None
     retention: float | None = None
     every: bool = False
@@ -100,9 +100,9 @@ class StudyChoice:
     @property
     def command(self) -> str:
         """The command line that was given, without the number of new cards."""
-        limit = None if self.limit == LIMIT else self.limit
+        count = None if self.count == CARDS else self.count
         flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
-        return command_words(self.filtered, **{"--limit": limit, **flags})
+        return command_words(self.filtered, **{"--count": count, **flags})
 
 
 def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
@@ -134,7 +134,7 @@ def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden = progress.hidden(day)
     rules = study.QueueRules(
-        limit=choice.limit,
+        limit=choice.count,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=choice.cram,
         hidden=hidden,
@@ -569,11 +569,11 @@ def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str
     """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
     lines: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--count` deals more at once.")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+        lines.append(f"Left for the next sitting: {left}; `--count` deals more at once.")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
