@@ -93,7 +93,8 @@ class PredictedRun:
         if self.answer is None:
             return Hint(self.link.look)
         said = f'You predicted "{self.answer.words}".'
-        why = " ".join(self.answer.verdict.whys)
+        reasons = () if self.answer.verdict.right else self.posed.question.steps
+        why = " ".join((*self.answer.verdict.whys, *reasons))
         return Hint(self.link.look, said, _verdict_line(self.answer, self.posed), why)
 
     def outcome(self, run: RunState, progress: Progress, at: datetime) -> RenderableType:

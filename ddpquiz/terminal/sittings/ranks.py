@@ -118,7 +118,7 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
     if not is_interactive():
         return plain_lines.print_run(begin(request), console())
     hint = replace(asked.hint if asked else Hint(link.look), place=how.run_at)
-    options = watch.LiveOptions(hint=hint, stay=True, step=how.step)
+    options = watch.LiveOptions(hint=hint, stay=True, step=how.step and not hint.prediction)  # its result comes first
     return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 
