@@ -27,6 +27,8 @@ from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
 from ddpquiz.terminal.pages.steps import unfit
 
+_IN_STEPS = "That works. Steps that end in something to do teach better: `ddpquiz pack new` writes an example."
+
 
 def check(
     path: Annotated[
@@ -58,8 +60,7 @@ def check(
     concepts = found.catalog.concepts
     known, complaints = _labs(concepts, path) if path is None or is_pack(path) else (0, [])
     problems = [*map(str, found.complaints), *complaints]
-    if not problems and _is_ours(path):
-        problems = _unfit(concepts, path)
+    problems = problems or _unfit(concepts, path)
     if proofs and not problems:
         problems = [*_prove(found.catalog, path), *_run_listings(concepts, path)]
     measured = None
@@ -73,6 +74,8 @@ def check(
         if measured:
             _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
+        if not _is_ours(path):
+            _advise_steps(concepts)
     if problems:
         raise typer.Exit(1)
 
@@ -109,8 +112,18 @@ def _is_ours(path: Path | None) -> bool:
     return path is None or path.resolve().is_relative_to(content_dir().resolve())
 
 
+def _advise_steps(concepts: Sequence[Concept]) -> None:
+    """Say once which lessons are one text, and what to do about it."""
+    old = [concept.id for concept in concepts if not concept.in_steps]
+    if old:
+        several = f"{plural(len(old), 'lesson is', 'lessons are')} one long text"
+        typer.echo(f"{several} ({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}). {_IN_STEPS}", err=True)
+
+
 def _unfit(concepts: Sequence[Concept], path: Path | None) -> list[str]:
-    """Return a line for each part of a step that does not fit the screen for which lessons are written."""
+    """Return a line for each part of a step of our own that does not fit the screen for which lessons are written."""
+    if not _is_ours(path):
+        return []
     return [
         f"{_place_of_step(concept, number, key, path)}: `{key}`: {problem}"
         for concept in concepts

@@ -34,7 +34,7 @@ def learn(
     ] = None,
     lesson: Annotated[bool, typer.Option("--lesson", help="Only show the lesson.")] = False,
 ) -> None:
-    """Learn a concept step by step: lesson, prediction, demo, cards, questions, lab.
+    """Learn a concept step by step: read, answer and run each step, then go over cards and build a lab.
 
     You can leave at any point; the next time goes on there. In a pipe, print the lesson and the stages.
     """

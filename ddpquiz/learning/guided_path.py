@@ -73,6 +73,15 @@ class GuidedPath:
         stages = [each.stage for each in self.stages]
         return f"{stages.index(stage) + 1} of {len(stages)}: {stage}"
 
+    @property
+    def position(self) -> str:
+        """Where the learner is: the place of the current stage, and the step of a lesson; "" at the end."""
+        now = self.current
+        if now is None:
+            return ""
+        step = f", step {self.step + 1} of {now.count}" if now.stage is StageName.LESSON and now.count else ""
+        return f"{self.place(now.stage)}{step}"
+
 
 @dataclass(frozen=True, slots=True)
 class PathHistory:

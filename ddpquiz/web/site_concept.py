@@ -54,18 +54,12 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
     questions = (_question_html(each, number, known) for number, each in enumerate(posed, inside + 1))
     sections = {
         "why": ("Why", joined(*_markdown(concept.why))),
-        "lesson": (
-            "Lesson",
-            joined(*_steps(concept, known, recorded) if concept.in_steps else _lesson(concept, known)),
-        ),
+        "lesson": ("Lesson", joined(*lesson)),
         "commands": ("Commands", joined(*map(_command, concept.commands))),
         "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
         "remember": ("Remember", _listed(concept.remember)),
         "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
-        "questions": (
-            "Questions",
-            joined(*(_question_html(each, n, known) for n, each in enumerate(posed, inside + 1))),
-        ),
+        "questions": ("Questions", joined(*questions)),
         "labs": ("Build it", joined(*map(_lab_html, labs))),
         "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
     }

@@ -162,7 +162,7 @@ COMMANDS = {
     "search ring": "status 0 rich typer",
     "show ITEM": "status 0 rich typer",
     "learn all-reduce-ring": "status 0 markdown_it rich typer",
-    "check": "status 0 rich typer",
+    "check": "status 0 markdown_it rich typer",
     "site --help": "status 0 markdown_it rich typer web.run_page",
     "study --help": "status 0 rich typer",
     "explain --help": "status 0 rich typer",

@@ -13,7 +13,7 @@ from sample_catalog import CATALOG, RING, SHIPPED
 from ddpquiz.cli.lab import all_labs
 from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.concept import Kind, LessonStep
 from ddpquiz.curriculum.lab import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
@@ -138,14 +138,15 @@ def test_hostile_texts_stay_text():
     "link", ["missing.html", "ring.html#nowhere", "/etc/passwd", "../../x.html", "mailto:x@example.org", "https:"]
 )
 def test_a_link_that_leads_nowhere_ends_the_build_with_a_sentence(link):
-    broken = replace(RING, lesson=f"See [there]({link}).")
+    broken = replace(RING, steps=(LessonStep(f"See [there]({link})."),))
     with pytest.raises(UserError, match=r"concepts/ring.html has a link to '.*', which does not exist"):
         site_pages(Catalog(CATALOG.tracks, (CATALOG.concepts[0], broken), {}), {})
 
 
 def test_links_to_items_and_to_other_sites_are_fine():
     linked = replace(
-        RING, lesson="See [a](ops.html), [b](#card-held), [c](../index.html#map), [d](https://pytorch.org/x)."
+        RING,
+        steps=(LessonStep("See [a](ops.html), [b](#card-held), [c](../index.html#map), [d](https://pytorch.org/x)."),),
     )
     site_pages(Catalog(CATALOG.tracks, (CATALOG.concepts[0], linked), {}), {})
 

@@ -1,5 +1,6 @@
 """The guided path on the screen: the stages of a concept one after the other, and where the learner is."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
@@ -62,9 +63,11 @@ class PathScreen(SittingScreen):
         """Show the stages and the steps of a lesson in turn, on one screen."""
         with Screen(console) as screen, Keys(away=screen.suspended) as keys:
             while not self.left:
-                (self.lesson or self).loop(screen, keys)
-                if self.lesson:
-                    self.leave_lesson(self.lesson)
+                if lesson := self.lesson:
+                    lesson.loop(screen, keys)
+                    self.leave_lesson(lesson)
+                else:
+                    self.loop(screen, keys)
 
     def leave_lesson(self, lesson: LessonScreen) -> None:
         """Go back from the steps of a lesson to the stages, or leave with it."""
@@ -97,9 +100,9 @@ class PathScreen(SittingScreen):
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
-        where = f"Next is {self.path.place(now.stage)}." if now else "You have finished this path."
+        where = f"Next is {self.path.position}." if now else "You have finished this path."
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), Barred(prose(concept.idea)), Text()]
-        read = not any(each.stage is StageName.LESSON and each.state is StageState.OPEN for each in self.path.stages)
+        read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
         end = [*map(prose, ending(self.context, concept)), Text()] if concept.in_steps and read else []
         where_next = [Text(where, style="accent"), Text()]
         return Group(*head, stages(self.path), Text(), *end, *where_next, *note_lines(self.note))
@@ -222,7 +225,7 @@ class PathScreen(SittingScreen):
             return Group()
         name, now = self.path.concept.id, self.path.current
         if now:
-            return prose(f"Next is {self.path.place(now.stage)}. Go on with `ddpquiz learn {name}`.")
+            return prose(f"Next is {self.path.position}. Go on with `ddpquiz learn {name}`.")
         return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
 
 
@@ -243,18 +246,20 @@ def history_of(context: SessionContext) -> PathHistory:
 
 
 def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
-    """Return what a learner who has gone through a lesson can do now, and what of it comes back tomorrow."""
+    """Return what a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
-    memories = context.progress.memories(concept.id)
-    cards = [card.key for card in concept.cards if card.key not in context.progress.hidden(day)]
+    hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
+    cards = [card.key for card in concept.cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
-    tomorrow = sum(key in memories and (memories[key].due - day).days == 1 for key in cards)
-    if tomorrow:
-        back = f"Tomorrow {plural(tomorrow, 'card comes', 'cards come')} back: `ddpquiz study`."
-    elif new:
-        back = f"Go over its {plural(new, 'new card')} now; the first of them come back tomorrow, in `ddpquiz study`."
+    ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
+    if new:
+        back = f"Its {plural(new, 'new card')} come next: each comes back just before you would forget it."
+    elif ahead:
+        soonest = min(ahead)
+        when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
+        back = f"{when} {plural(ahead[soonest], 'card comes', 'cards come')} back: `ddpquiz study`."
     else:
-        back = "None of its cards comes back tomorrow; `ddpquiz study` asks each just before you would forget it."
+        back = "`ddpquiz study` asks its cards again, each just before you would forget it."
     return f"You can now {concept.able or f'explain this: {concept.idea}'}", back
 
 

@@ -190,7 +190,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def body(self) -> RenderableType:
         head = header(f"{self.context.place}, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
         if self._reads_more:
-            return Group(head, Text(), framed([Text("More", style="title"), markdown_of(self.concept.more)]))
+            head = header(self.concept.title, "more")
+            return Group(head, Text(), Text("More", style="title"), markdown_of(self.concept.more))
         return Group(head, Text(), self._drawn(), Text(), *note_lines(self.note))
 
     def _drawn(self) -> RenderableType:
