@@ -16,6 +16,7 @@ import typer
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End
 from ddpquiz.paths import data_dir
+from ddpquiz.plural import plural
 from ddpquiz.ranks.device import choose, default_ranks
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
@@ -93,7 +94,7 @@ def _loopback() -> Iterator[str]:
 def _torch() -> Iterator[str]:
     machine = server().machine
     have = [name for name, there in (("NCCL", machine.nccl), ("Gloo", machine.gloo)) if there]
-    yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {machine.gpus} GPUs"
+    yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {plural(machine.gpus, 'GPU')}"
     yield f"a demo would run {choose('auto', default_ranks(machine), machine).reason}"
 
 

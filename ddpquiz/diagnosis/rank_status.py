@@ -339,8 +339,16 @@ _MEANINGS = {
         "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
+    r".*CUDA error: invalid device ordinal": (
+        "Rank {rank} asks at {where} for a GPU with a number that this machine does not have.",
+        "Number GPUs by LOCAL_RANK, from 0 on each machine; ranks that share: LOCAL_RANK % torch.cuda.device_count().",
+    ),
+    r".*Duplicate GPU detected": (
+        "Rank {rank} uses the same GPU as another rank at {where}, which NCCL refuses.",
+        'Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective.',
+    ),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
-    r"requires CUDA support|no CUDA-capable device|CUDA error: invalid device ordinal|"
+    r"requires CUDA support|no CUDA-capable device|"
     r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"
     r"IndexError: list index out of range\n[^\n]*(device|cuda|gpu)": (  # an empty list of GPUs
         "Rank {rank} needs a GPU at {where}, but this run has none for it: {reason}.",

@@ -47,6 +47,7 @@ class RunPlan:
     script: str  # absolute path
     ranks: int  # on this machine
     backend: str
+    shares_gpus: bool
     no_nccl: str  # why Gloo replaces NCCL
     cwd: str
     epoch: float  # time.monotonic() when the run was requested; all times of events count from here

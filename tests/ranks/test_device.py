@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.device import Machine, choose, default_ranks
+from ddpquiz.ranks.device import Device, Machine, choose, default_ranks
 
 
 def machine(gpus=0, nccl=True, gloo=True):
@@ -39,6 +39,17 @@ def test_gpus_that_are_not_there_are_refused():
             "2 ranks on GPUs need 2 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
         )
     )
+
+
+def test_ranks_of_a_script_of_your_own_share_gpus_when_you_ask_for_them():
+    assert choose("cuda", 3, machine(1), may_share=True) == Device(
+        "cuda", "nccl", "3 ranks on GPU over NCCL · 1 GPU found, which the ranks share", is_shared=True
+    )
+    assert not choose("cuda", 2, machine(2), may_share=True).is_shared
+    assert choose("auto", 3, machine(1), may_share=True).kind == "cpu"
+    for without in (machine(0), machine(1, nccl=False)):
+        with pytest.raises(UserError, match="3 ranks on GPUs need 3 GPUs"):
+            choose("cuda", 3, without, may_share=True)
 
 
 def test_a_torch_without_gloo_is_refused_on_cpu():

@@ -1,9 +1,10 @@
 """Records the collectives that Python calls most, without the dispatcher: that costs a fraction of a kernel in Python.
 
-`dist.all_reduce` calls `ProcessGroup.allreduce`, which does nothing on CPU tensors but pass the call through the
-dispatcher to the same method of the group's backend. A kernel in Python makes the dispatcher convert all arguments to
-Python objects and back. So the methods here record the call and go to the backend themselves. Whatever could notice a
-difference (other devices, subclasses of tensors, a profiler, a dispatch mode, autograd) takes the usual way.
+`dist.all_reduce` calls `ProcessGroup.allreduce`, which does nothing on tensors of CPUs and CUDA GPUs but pass the call
+through the dispatcher to the same method of the group's backend. A kernel in Python makes the dispatcher convert all
+arguments to Python objects and back. So the methods here record the call and go to the backend themselves. Whatever
+could notice a difference (other devices, subclasses of tensors, a profiler, a dispatch mode, autograd) takes the usual
+way.
 """
 
 import sys
@@ -17,12 +18,11 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.events.event import Operation
-from ddpquiz.ranks.inside.operations import OpenOperation, name_of, name_of_reduce
+from ddpquiz.ranks.inside.operations import OpenOperation, mark_for, name_of, name_of_reduce
 from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import DirectPrivate, find_direct
 
-_CPU = torch.device("cpu")
 _MOST_CALLS = 10_000  # different calls of one rank that are cached
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -72,8 +72,10 @@ class _DirectCalls:
             opened = backend = None
             try:
                 if len(args) == count and not options and self._is_plain(group, args, method):
-                    backend = self.private.get_backend(group, _CPU)
+                    tensors = args[method.inputs]
+                    backend = self.private.get_backend(group, tensors[0].device)
                     opened = self._issue(method, group, args, sys._getframe().f_back)  # noqa: SLF001  # as inspect does
+                    opened.begun = mark_for(tensors)
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 operations.report_fault(fault)
             if opened is None:
@@ -85,7 +87,9 @@ class _DirectCalls:
                 raise
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
-            if opened.asynchronous:
+            if opened.on_gpu:
+                operations.watch_gpu(opened, (group.group_name, opened.asynchronous))
+            elif opened.asynchronous:
                 operations.send_end_when_done(opened)
             return work
 
@@ -96,9 +100,10 @@ class _DirectCalls:
         tensors, private = args[method.inputs], self.private
         if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
             return False
-        if type(group) is not dist.ProcessGroup or not _is_dense(tensors[0]):
+        touched = [*tensors, *args[0][0]] if method.inputs else tensors
+        if type(group) is not dist.ProcessGroup or not all(map(_is_dense, touched)):
             return False
-        if method.inputs and not all(map(_is_dense, args[0][0])):
+        if len({tensor.device for tensor in touched}) > 1:
             return False
         return not (
             private.dispatch_modes()
@@ -140,7 +145,7 @@ class _DirectCalls:
 
 
 def _is_dense(tensor: Any) -> bool:
-    is_plain = type(tensor) in _PLAIN and tensor.is_cpu and not tensor.requires_grad
+    is_plain = type(tensor) in _PLAIN and (tensor.is_cpu or tensor.is_cuda) and not tensor.requires_grad
     return is_plain and tensor.layout is torch.strided
 
 

@@ -6,10 +6,12 @@ operation is open until the script has waited for it, or until a GPU is done wit
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
@@ -84,6 +86,10 @@ class Operator:
             return name_of_reduce(kind(args[self.reduce].op()))
         except (AttributeError, RuntimeError):  # before torch 2.10 it has no `op`
             return _functional_reduce_op(caller)
+
+    def channel(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What tells a send or receive from those that a GPU may run beside it; nothing for a collective."""
+        return (self.op, args[self.peer]) if self.op in ("send", "recv") and self.peer is not None else ()
 
     def is_asynchronous(self, args: tuple[Any, ...], caller: FrameType | None) -> bool:
         """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
@@ -163,6 +169,7 @@ def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
 _LONG = 50e-6  # seconds; shorter waits are not reported
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped
 _PACE = 0.001  # seconds between two polls of a GPU
+_PATIENCE = 1.0  # seconds to wait for the end of a poll, when the process ends
 
 
 @dataclass(slots=True, eq=False)
@@ -198,7 +205,7 @@ class OpenOperations:
         self.running: set[int] = set()  # numbers of operations whose end has not been sent
         self.by_work: dict[int, OpenOperation] = {}
         self.by_storage: dict[int, OpenOperation] = {}  # of functional collectives, by where their output lies
-        self.gpu = GpuPoller(writer.now)
+        self.gpu = GpuPoller(writer.now, writer.write)
 
     def add(self, where: dict[int, OpenOperation], key: int, opened: OpenOperation) -> None:
         """Add an operation to one of our dictionaries; drop the oldest if there are too many."""
@@ -233,17 +240,21 @@ class OpenOperations:
         with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
             opened.work.get_future().add_done_callback(done)
 
-    def watch_gpu(self, opened: OpenOperation) -> None:
-        """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done."""
+    def watch_gpu(self, opened: OpenOperation, stream: Hashable) -> None:
+        """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done.
 
-        def report(began: float) -> None:
-            if opened.number in self.running:
-                self.running.remove(opened.number)
-                self.writer.write(self.writer.ended(self.writer.now(), opened.number, began))
+        The GPU ends operations with the same `stream` in the order in which they were called.
+        """
+
+        def report(began: float) -> Line:
             self.remove(opened)
+            if opened.number not in self.running:
+                return ""
+            self.running.remove(opened.number)
+            return self.writer.ended(self.writer.now(), opened.number, began)
 
         has_ended = _mark().query if opened.work is None else opened.work.is_completed
-        self.gpu.add(Queued(opened.begun.query, has_ended, report))
+        self.gpu.add(Queued(opened.begun.query, has_ended, report), stream)
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
         """Queue a copy of what an operation left, and send the values when the GPU has made it."""
@@ -252,10 +263,10 @@ class OpenOperations:
             copy.copy_(each, non_blocking=True)
         copied = _mark().query
 
-        def report(_: float) -> None:
-            self.writer.write(self.writer.result(self.writer.now(), opened.number, values_of(copies)))
+        def report(_: float) -> Line:
+            return self.writer.result(self.writer.now(), opened.number, values_of(copies))
 
-        self.gpu.add(Queued(copied, copied, report))
+        self.gpu.add(Queued(copied, copied, report), "results")
 
     def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> Line | None:
         """Return the line of an operation's end, only once: its future and its wait may both call this."""
@@ -302,47 +313,68 @@ def _failed(future: Any) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Queued:
-    """Work in the queue of a GPU. `report` is called once it has ended, with the time at which it was seen to begin."""
+    """Work in the queue of a GPU; `report` gets when it was seen to begin, and returns what to write at its end."""
 
     has_begun: Callable[[], bool]
     has_ended: Callable[[], bool]
-    report: Callable[[float], None]
+    report: Callable[[float], Line]
     began: float | None = None
 
 
 class GpuPoller:
-    """Reports when queued work has ended, from a thread of its own; `now` is its clock."""
+    """Writes what queued work reports when it has ended, from a thread of its own; `now` is its clock.
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
-        self._queued: list[Queued] = []
+    Only the first in each stream is queried: a script may queue thousands of operations before it waits for the GPU.
+    """
+
+    def __init__(self, now: Callable[[], float], write: Callable[..., None]) -> None:
+        self.now, self.write = now, write
+        self._streams: dict[Hashable, deque[Queued]] = {}
         self._some = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_over = False
 
-    def add(self, work: Queued) -> None:
-        self._queued.append(work)
+    def add(self, work: Queued, stream: Hashable) -> None:
+        """Watch work that ends after everything that was added to the same stream before."""
+        self._streams.setdefault(stream, deque()).append(work)
         self._some.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="ddpquiz GPU poller", daemon=True)
             self._thread.start()
+            atexit.register(self._stop)
 
     def poll(self) -> None:
-        """Query all queued work once, and report what has ended."""
-        for work in list(self._queued):
-            ended = work.has_ended()
-            if work.began is None and (ended or work.has_begun()):
-                work.began = self.now()
-            if ended and work.began is not None:
-                self._queued.remove(work)
-                work.report(work.began)
+        """Write what has ended: all of it at once, since each write lets another thread run."""
+        lines = []
+        for queue in list(self._streams.values()):
+            while queue and self._has_ended(queue[0]):
+                work = queue.popleft()
+                lines.append(work.report(work.began or 0.0))
+        if lines:
+            self.write(*lines)
+
+    def _has_ended(self, work: Queued) -> bool:
+        ended = work.has_ended()
+        if work.began is None and (ended or work.has_begun()):
+            work.began = self.now()
+        return ended
 
     def _watch(self) -> None:
-        while True:
+        while not self._is_over:
             self._some.wait()
             self._some.clear()
-            while self._queued:
+            while any(self._streams.values()) and not self._is_over:
                 self.poll()
                 time.sleep(_PACE)
+
+    def _stop(self) -> None:
+        """End the thread: one that is inside torch when the interpreter shuts down would abort the process."""
+        self._is_over = True
+        self._some.set()
+        if self._thread:
+            self._thread.join(_PATIENCE)
+            if not self._thread.is_alive():
+                self.poll()
 
 
 def mark_for(tensors: Any) -> Any:
@@ -356,5 +388,16 @@ def mark_for(tensors: Any) -> Any:
 def _mark() -> Any:
     """Return an event that the GPU passes when everything that is queued so far is done."""
     event = torch.cuda.Event()
-    event.record()
+    event.record(_current_stream())
     return event
+
+
+_streams: dict[Any, Any] = {}  # that were current; a script has few
+
+
+def _current_stream() -> Any:
+    """The current stream; torch.cuda.current_stream makes a new object, which costs more than to record an event."""
+    identity = torch_private.current_stream()
+    if identity is None or identity not in _streams:
+        _streams[identity] = torch.cuda.current_stream()
+    return _streams[identity]

@@ -99,7 +99,8 @@ class Recorder:
         if operator.op == "recv" and operator.peer is None:
             opened.senders = self.members[self.private.unbox_group(args[operator.group]).group_name]
         if opened.on_gpu:
-            self.operations.watch_gpu(opened)
+            group = self.private.unbox_group(args[operator.group]).group_name
+            self.operations.watch_gpu(opened, (group, opened.asynchronous, *operator.channel(args)))
         if opened.work is None:  # a monitored barrier has ended when the call returns
             self.operations.waited(opened, opened.since)
             return
