@@ -18,6 +18,7 @@ from ddpquiz.learning.guided_path import (
     guided_path,
     load_history,
     next_path,
+    route,
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.plural import plural
@@ -54,7 +55,7 @@ class PathScreen(SittingScreen):
         concept = self.path.concept
         if concept.in_steps:
             here = replace(self.context, place=self.path.place(StageName.LESSON), back_to="stages")
-            self.lesson = LessonScreen(here, concept, _history(self.context), self.path.step)
+            self.lesson = LessonScreen(here, concept, history_of(self.context), self.path.step)
         else:
             self._reads = True
 
@@ -230,15 +231,17 @@ class PathScreen(SittingScreen):
 
 def path_of(context: SessionContext, concept: Concept) -> GuidedPath:
     """How far the path through a concept is now."""
-    return guided_path(concept, context.catalog.labs_about(concept.id), _history(context))
+    return guided_path(concept, context.catalog.labs_about(concept.id), history_of(context))
 
 
-def path_to_go_on(context: SessionContext) -> GuidedPath | None:
-    """The path to go on with now; None if all are finished."""
-    return next_path(context.catalog.concepts, context.catalog.labs, _history(context))
+def path_to_go_on(context: SessionContext, within: Sequence[Concept] = ()) -> GuidedPath | None:
+    """The path to go on with now, of all concepts or of some; None if all are finished."""
+    history = history_of(context)
+    return next_path(within or route(context.catalog, history), context.catalog.labs, history)
 
 
-def _history(context: SessionContext) -> PathHistory:
+def history_of(context: SessionContext) -> PathHistory:
+    """What the learner has done so far."""
     return load_history(context.progress, study_day(context.clock()))
 
 
