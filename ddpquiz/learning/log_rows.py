@@ -49,7 +49,8 @@ class AnswerRow:
     """An answer to a question, as it is saved.
 
     `chance` is the chance of a blind guess; `made_due_card` is the card that the answer makes due; `retry` is true if
-    the question was answered before in the same sitting; `confidence` (0 to 1) is how sure the learner was.
+    the answer does not count: the question was answered before in the same sitting, or a step of a lesson asked it;
+    `confidence` (0 to 1) is how sure the learner was.
     """
 
     item: str

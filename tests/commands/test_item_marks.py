@@ -73,3 +73,15 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
     assert (done.returncode, done.stdout) == (0, piped(home / "other", "list", "ring").stdout)
     assert "progress.db cannot be opened;" in done.stderr
     assert done.stderr.endswith(" Until then, marks are not shown.\n")
+
+
+def test_the_list_shows_how_far_one_is_and_json_what_belongs_to_the_core_route(home):
+    assert "✓" not in piped(home, "list").stdout
+    piped(home, "study", lines="\n3\n")
+    assert re.search(r"^  ▸  ring +The ring +1/4 ", piped(home, "list").stdout, re.MULTILINE)
+    with Progress(home) as progress:
+        progress.stage("ring/lesson", "done", datetime.now(UTC).astimezone())
+    listed = piped(home, "list").stdout
+    assert re.search(r"^  ✓  ring +The ring +1/4 ", listed, re.MULTILINE)
+    assert re.search(r"^     ddp .* 2 ", listed, re.MULTILINE)
+    assert [one["core"] for one in json.loads(piped(home, "list", "--json").stdout)["concepts"]] == [False, False]

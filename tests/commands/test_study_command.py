@@ -13,12 +13,13 @@ from places import ROOT
 from run_program import ENTER_SCREEN, LEAVE_SCREEN, log, piped, sample
 from sample import answer_row
 
+from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
 
 
 def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
-    terminal = sample(home, "study", "--count", "3")
+    terminal = sample(home, "study", "ring", "ddp", "--count", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
@@ -154,7 +155,7 @@ def test_new_cards_are_counted_by_the_day(home):
     assert len(log(home)) == 2
     done = piped(home, "study", "--new", "2").stdout
     assert "Nothing is due." in done
-    assert "ddpquiz study --new 12  study more new cards (4 are left)" in done
+    assert "ddpquiz study --new 12  study more new cards (2 are left)" in done
     assert "Card 1/1" in piped(home, "study", "--new", "3").stdout
 
 
@@ -229,7 +230,7 @@ def test_quitting_a_cram_says_that_the_next_one_starts_again(home):
 
 
 def test_cramming_leaves_the_log_as_it_is(home):
-    piped(home, "study", lines="\n3\n" * 6)
+    piped(home, "study", "ring", "ddp", lines="\n3\n" * 6)
     before = log(home)
     said = piped(home, "study", "--cram", lines="\n1\n" + "\n3\n" * 6).stdout
     assert "cram: the schedule does not change" in said
@@ -241,6 +242,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
     with Progress(home) as progress:
         for number in range(8):
             progress.answer(answer_row(f"ring/q{number}", 1.0, level="hard"), datetime.now(UTC).astimezone())
+        progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
     assert "Left out: 4 new of concepts proven strong (`--all` deals them)." in said
@@ -278,3 +280,42 @@ Instead
     assert "Front of" in piped(home, "study", "--cram").stdout
     told = piped(home, "study", "ring", "--level", "hard").stdout  # there is one such card
     assert "Due in the next seven days: 1 (" in told
+
+
+def asked(home, *words):
+    """Return the concepts of the cards that a whole sitting asks."""
+    said = piped(home, "study", *words, lines="\n3\n" * 9).stdout
+    return [*dict.fromkeys(re.findall(r"Card \d/\d · (\w+)", said))]
+
+
+def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
+    said = piped(home, "study").stdout
+    assert 'These cards are of the lesson "The ring", which `ddpquiz learn ring` opens.' in " ".join(said.split())
+    with Progress(home) as progress:
+        progress.stage("ddp/step-1", "done", datetime.now(UTC).astimezone())
+    said = " ".join(piped(home, "study").stdout.split())
+    assert "New cards are those of the lessons that you have begun; these are of" in said
+    assert asked(home) == ["ddp"]
+    said = piped(home, "study").stdout
+    assert "ddpquiz learn           begin the next lesson, whose cards are new\n" in said
+    assert asked(home, "ring") == ["ring"]  # it was named
+
+
+def test_new_cards_of_a_track_that_is_named_need_no_lesson(home):
+    assert asked(home, "--track", "collectives") == ["ring", "ddp"]
+
+
+@pytest.mark.parametrize("kind", ["review", "answer", "suspend", "lab"])
+def test_any_row_of_an_old_log_begins_its_concept(home, kind):
+    at = datetime.now(UTC).astimezone()
+    with Progress(home) as progress:
+        match kind:
+            case "review":
+                progress.undo(progress.review("ddp/gone", Grade.GOOD, at, timedelta(seconds=1)), at)
+            case "answer":
+                progress.answer(answer_row("ddp/hooks", 1.0), at)
+            case "suspend":
+                progress.suspend("ddp/gone", at)
+            case "lab":
+                progress.lab(LabRow(item="ddp/some-lab", passed=True), at)
+    assert asked(home) == ["ddp"]

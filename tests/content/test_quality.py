@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.check import check
 from ddpquiz.curriculum import quality as module
-from ddpquiz.curriculum.concept import Card, Concept, Kind, Level, Option, Question
+from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, Level, Option, Question
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.quality import PICKERS, expectation, quality, reading_grade, together
 
@@ -23,7 +23,9 @@ def question(*texts, ask="What does it hold?", name="q"):
 
 
 def concept(*questions, cards=(), lesson="Short."):
-    return Concept("c", "t", "C", "Idea.", "Why.", lesson, (), (), (), (), (), tuple(cards), questions, ())
+    return Concept(
+        "c", "t", "C", "Idea.", "Why.", (LessonStep(lesson),), (), (), (), (), (), tuple(cards), questions, ()
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ddpquiz.curriculum.concept import (
     DemoLink,
     DemoProof,
     Kind,
+    LessonStep,
     Level,
     Line,
     Mistake,
@@ -81,7 +82,8 @@ RING = Concept(
     title="The ring",
     idea="Everybody sends to the right, so that every link works all the time and none of them carries more than two tensors.",
     why="After a backward pass each rank holds *its own* gradients.\nOne root would be a bottleneck.",
-    lesson="""## In two phases
+    steps=(
+        LessonStep("""## In two phases
 
 Call `dist.all_reduce(x)`, see [the docs](https://pytorch.org), and mind <rank> &amp; [bold]markup[/bold].
 
@@ -98,8 +100,8 @@ dist.all_reduce(x)  # in place
 
 | phase | moves |
 | --- | --- |
-| first | chunks |
-""",
+| first | chunks |"""),
+    ),
     needs=("ops",),
     commands=(
         Command(

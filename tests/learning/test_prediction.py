@@ -3,7 +3,7 @@
 import io
 import random
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from inline_snapshot import snapshot
@@ -37,13 +37,19 @@ def place(shown, right, name="sampler"):
     return row.split()[0]
 
 
+def begin_lesson(home):
+    with Progress(home) as progress:
+        progress.stage("distributed-sampler/step-1", "done", datetime.now(UTC).astimezone())
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due(tmp_path, right):
+    begin_lesson(tmp_path)
     terminal = demo(tmp_path)
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert "It counts like an answer in a test: a wrong one makes a card due." in second
+    assert second == "It counts as in a test; once its lesson has begun, a wrong one makes a card due."
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)
@@ -57,8 +63,19 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
         (row,) = progress.entries("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
-        (seen,) = progress.entries("stage")
+        _, seen = progress.entries("stage")
         assert (seen.item, seen.given) == ("distributed-sampler/demo", "done")
+
+
+def test_a_wrong_prediction_before_the_lesson_makes_no_card_due_also_the_second_time(tmp_path):
+    for count in (1, 2):
+        terminal = demo(tmp_path)
+        terminal.press(place(terminal.wait("no prediction"), right=False), "predicted")
+        assert terminal.end() == 0
+        assert "is due" not in " ".join(terminal.lines)
+        with Progress(tmp_path) as progress:
+            assert [row.credit for row in progress.entries("answer")] == [0.0] * count
+            assert progress.memories() == {}
 
 
 def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_nor_the_time_of_the_demo(tmp_path):
@@ -75,6 +92,7 @@ def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_no
 
 
 def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
+    begin_lesson(tmp_path)
     terminal = ddpquiz("study", "distributed-sampler", home=tmp_path, height=60)
     terminal.wait("Card 1/")
     terminal.press("d", "Predict · demo sampler")
@@ -91,7 +109,8 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
 
 def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_path):
     terminal = ddpquiz(home=tmp_path)
-    terminal.wait("enter begin")
+    terminal.wait("esc home")
+    terminal.press("\x1b", "enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
     terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ walk through it")
     terminal.press("\x1b[C", r"^call \d+ of \d+ · ")

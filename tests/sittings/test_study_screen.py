@@ -23,8 +23,7 @@ def test_the_first_card_ever_comes_with_a_few_sentences(progress):
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
 its demo on real ranks. Every grade is saved at once, so you can quit at any
-time. New cards come in learning order; `ddpquiz study CONCEPT` asks those of
-one; `ddpquiz list` lists all concepts.
+time.
 
 ────────── Card 1/6 · ring
 

@@ -62,14 +62,14 @@ _GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
+_NEXT_LESSON = ("ddpquiz learn", "begin the next lesson, whose cards are new")
 CARDS = 20  # of a sitting, unless another number is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
     "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
-    "Every grade is saved at once, so you can quit at any time. "
-    "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
+    "Every grade is saved at once, so you can quit at any time."
 )
 
 
@@ -117,7 +117,7 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
         above = [Text(opening), Text()] if opening else []
         show(console, Group(*above, _nothing_due(sitting, cards, choice, demos)))
         return
-    welcome = [] if progress.memories() else [WELCOME]
+    welcome = [] if progress.memories() else [f"{WELCOME} {_whose(context, sitting.chosen.cards[0])}"]
     screen = StudyScreen(
         context,
         sitting,
@@ -126,6 +126,14 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
         opening=[*welcome, *filter(None, [opening])],
     )
     run_session(screen, console)
+
+
+def _whose(context: SessionContext, first: Card) -> str:
+    """Return a sentence about the lesson of the first cards of all."""
+    title = f'"{context.concepts[first.concept].title}"'
+    if first.concept in context.progress.concepts():
+        return f"New cards are those of the lessons that you have begun; these are of {title}."
+    return f"These cards are of the lesson {title}, which `ddpquiz learn {first.concept}` opens."
 
 
 def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime) -> Sitting:
@@ -139,6 +147,7 @@ def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress
         cram=choice.cram,
         hidden=hidden,
         proven=() if choice.every else _proven(progress, day),
+        unread=() if choice.concept or choice.track else standing.unread(progress, catalog.concepts),
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
@@ -154,6 +163,7 @@ def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, d
     new = f"{choice.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
     test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
     instead = [
+        *([_NEXT_LESSON] if sitting.chosen.unread_held else []),
         (f"{choice.filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
         (test, "find out how strong you are"),
