@@ -7,40 +7,47 @@ import json
 import os
 import shlex
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.cli import clock, completion
-from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.errors import UserError
-from ddpquiz.learning.database import FILE
-from ddpquiz.learning.log_rows import Row
-from ddpquiz.learning.schedule import study_day
-from ddpquiz.paths import data_dir
+from ddpquiz.paths import PROGRESS, data_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.listing import asks, item_page
+from ddpquiz.terminal.pages.listing import LearnedSoFar, asks, item_page
+
+if TYPE_CHECKING:
+    from ddpquiz.learning.log_rows import Row
 
 # The learner's marks on items, for commands that list content.
 
 
 def _marked_rows(known: Catalog, kinds: Sequence[str]) -> list[Row]:
     """Return the rows of the log that mark items in these ways and still apply."""
+    from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # only for who has progress
+    from ddpquiz.learning.schedule import study_day  # noqa: PLC0415
+
     today = str(study_day(clock.now()))
     with open_progress(known.moved) as progress:
         return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
 
 
+def _has_progress() -> bool:
+    """Return whether there is progress to show; to open it would create the file."""
+    return os.path.exists(data_dir() / PROGRESS)  # noqa: PTH110 - False, and no exception, where access is denied
+
+
 def _all_marks(known: Catalog) -> dict[str, list[str]]:
-    """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
+    """Return the marks of each item."""
     found: dict[str, list[str]] = {}
-    if not os.path.exists(data_dir() / FILE):  # noqa: PTH110 - False, and no exception, where access is denied
+    if not _has_progress():
         return found
     try:
         for row in _marked_rows(known, ("suspend", "bury", "flag")):
@@ -49,6 +56,27 @@ def _all_marks(known: Catalog) -> dict[str, list[str]]:
     except UserError as error:
         style.complaints().print(style.plain(f"{error} Until then, marks are not shown."), soft_wrap=True)
     return found
+
+
+def _learned(known: Catalog) -> dict[str, LearnedSoFar]:
+    """Return how much the learner knows of each concept that was begun."""
+    if not _has_progress():
+        return {}
+    from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # only for who has progress
+    from ddpquiz.learning.guided_path import load_history  # noqa: PLC0415
+    from ddpquiz.learning.schedule import study_day  # noqa: PLC0415
+
+    try:
+        with open_progress(known.moved) as progress:
+            begun, seen = progress.concepts(), progress.memories()
+            history = load_history(progress, study_day(clock.now()))
+    except UserError:
+        return {}  # the marks say so
+    return {
+        one.id: LearnedSoFar(sum(card.key in seen for card in one.cards), history.has_read(one.id))
+        for one in known.concepts
+        if one.id in begun
+    }
 
 
 def list_(
@@ -90,7 +118,9 @@ def list_(
         page = listing.contents(chosen, _all_marks(known), known.labs_about(chosen.id))
     else:
         labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
-        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), _all_marks(known), labs)
+        core = () if track else known.core
+        shown = dataclasses.replace(known, concepts=concepts, core=core)
+        page = listing.curriculum(shown, _all_marks(known), labs, _learned(known))
     layout.show_paged(style.console(), page)
 
 
@@ -118,6 +148,7 @@ def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
                 "title": concept.title,
                 "idea": concept.idea,
                 "needs": concept.needs,
+                "core": concept.id in known.core,
                 "cards": [card.key for card in concept.cards],
                 "questions": [question.key for question in concept.questions],
                 "demos": list(dict.fromkeys(link.run for link in concept.demos)),
@@ -171,7 +202,7 @@ _LISTED = ("steps", "commands", "mistakes", "demos", "cards", "questions", "expl
 
 def search(
     words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of results.")] = 20,
+    count: Annotated[int, typer.Option("--count", min=1, help="Results, at most.")] = 20,
 ) -> None:
     """Find concepts, demos, cards and questions by words, the best matches first."""
     wanted = " ".join(words)
@@ -179,11 +210,11 @@ def search(
     hits = known.search(wanted)
     if not hits:
         raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
-    shown = listing.to_read(hits)[:limit]
+    shown = listing.to_read(hits)[:count]
     page = listing.found(shown, wanted, _all_marks(known))
     commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
     parts: list[RenderableType] = [page, Text(), commands]
-    if len(hits) > limit:
+    if len(hits) > count:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
-        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {given}"))
+        parts.append(Text(f"{len(hits) - count} more: ddpquiz search --count {len(hits)} {given}"))
     layout.show_paged(style.console(), Group(*parts))

@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Level(StrEnum):
+    """How hard an item is. Of questions: recall, application, or computing and debugging."""
+
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
 class CardLevel(StrEnum):
-    """The level of learner who should know a card."""
+    """The level of a card as content files and Anki decks write it: the learner who should know it."""
 
     BEGINNER = "beginner"
     INTERMEDIATE = "intermediate"
     ADVANCED = "advanced"
 
-
-class Level(StrEnum):
-    """How hard a question is: recall, application, or computing and debugging."""
-
-    EASY = "easy"
-    MEDIUM = "medium"
-    HARD = "hard"
+    @property
+    def level(self) -> Level:
+        return {self.BEGINNER: Level.EASY, self.INTERMEDIATE: Level.MEDIUM, self.ADVANCED: Level.HARD}[self]
 
 
 class Kind(StrEnum):
@@ -139,7 +143,7 @@ class Card(_Keyed):
 
     concept: str
     id: str
-    level: CardLevel
+    level: Level
     front: str
     back: str
     source: str
@@ -174,14 +178,6 @@ class Question(_Keyed):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a rubric: what to say, and words that show that it was said."""
-
-    say: str
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt(_Keyed):
     """Something to explain in one's own words, with a model answer and the points that a good answer makes."""
 
@@ -190,7 +186,7 @@ class Prompt(_Keyed):
     ask: str
     hint: str
     answer: str
-    points: tuple[Point, ...]
+    points: tuple[str, ...]
 
 
 Item = Card | Question | Prompt

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
-from ddpquiz.curriculum.catalog import LabTitle
+from ddpquiz.curriculum.catalog import Catalog, LabTitle
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
 from ddpquiz.learning.progress import Progress
 
@@ -35,6 +35,7 @@ class StageState(StrEnum):
     SKIPPED = "skipped"
 
 
+_PICKED, _TRACK = "picked", "track/"  # what a row says that picks a track, and how its item begins
 SAVED = (StageState.DONE, StageState.SKIPPED)  # what a row of the log holds
 
 
@@ -91,11 +92,18 @@ class PathHistory:
     recalled: frozenset[str] = frozenset()  # cards that were reviewed, and those that are hidden
     passed: frozenset[str] = frozenset()  # names of labs
     last: str = ""  # the concept whose path was followed last
+    tracks: tuple[str, ...] = ()  # that the learner picked, the last one first
+
+    def has_read(self, concept: str) -> bool:
+        """Return whether the lesson of a concept is done or was skipped."""
+        return f"{concept}/{StageName.LESSON}" in self.stages
 
 
 def load_history(progress: Progress, today: date) -> PathHistory:
     """Read what the learner has done so far."""
-    rows = progress.entries("stage")
+    every = progress.entries("stage")
+    picks = [row for row in every if row.given == _PICKED]
+    rows = [row for row in every if row.given != _PICKED]
     walked = [row.item.rpartition("/") for row in rows]  # a demo may have been seen elsewhere
     reviewed = {key for key, memory in progress.memories().items() if memory.first is not None}
     return PathHistory(
@@ -104,7 +112,20 @@ def load_history(progress: Progress, today: date) -> PathHistory:
         recalled=progress.hidden(today) | reviewed,
         passed=frozenset(name for name, lab in progress.labs().items() if lab.passed),
         last=next((concept for concept, _, stage in reversed(walked) if stage != StageName.DEMO), ""),
+        tracks=tuple(dict.fromkeys(row.item.removeprefix(_TRACK) for row in reversed(picks))),
     )
+
+
+def pick_track(progress: Progress, track: str, at: datetime) -> None:
+    """Save that the learner wants to learn a track after the core route."""
+    progress.stage(f"{_TRACK}{track}", _PICKED, at)
+
+
+def route(catalog: Catalog, history: PathHistory) -> tuple[Concept, ...]:
+    """Return all concepts as a learner goes through them: the core route, the tracks that were picked, the others."""
+    core = catalog.concepts[: len(catalog.core)]
+    picked = (concept for track in history.tracks for concept in catalog.concepts if concept.track == track)
+    return tuple({concept.id: concept for concept in (*core, *picked, *catalog.concepts)}.values())
 
 
 def step_item(concept: Concept, step: int) -> str:
@@ -130,6 +151,14 @@ def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime
     mine = _demo(concept)[0]
     if mine and _is_same(link, mine) and said.get(item) != StageState.DONE:
         progress.stage(item, StageState.DONE, at)
+
+
+def has_begun(progress: Progress, concept: Concept) -> bool:
+    """Return whether the learner has begun to learn a concept; predictions and demos alone do not begin it."""
+    rows = progress.entries("review", "explanation", "lab", "stage")
+    return any(
+        row.item.rpartition("/")[0] == concept.id for row in rows if row.item != f"{concept.id}/{StageName.DEMO}"
+    )
 
 
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
@@ -168,12 +197,14 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
 
 
 def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:
-    """Return the path to go on with: the one followed last, else the next one in order that is not finished.
+    """Return the path to go on with; concepts are in the order of the route.
 
-    After the last concept, the search goes on with the first one; None if all paths are finished.
+    That is the one followed last, else the first whose lesson was not read, else the first that is not finished; None
+    if all are.
     """
-    at = next((number for number, each in enumerate(concepts) if each.id == history.last), 0)
-    paths = (guided_path(concept, labs, history) for concept in (*concepts[at:], *concepts[:at]))
+    last = [concept for concept in concepts if concept.id == history.last]
+    unread = [concept for concept in concepts if not history.has_read(concept.id)]
+    paths = (guided_path(concept, labs, history) for concept in (*last, *unread, *concepts))
     return next((path for path in paths if path.current), None)
 
 

@@ -88,6 +88,15 @@ class LogReader:
     def count(self) -> int:
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
+    def concepts(self) -> frozenset[str]:
+        """Return the concepts of which the log has a row of any kind."""
+        keys = (  # one after the other in the index: they are far fewer than the rows
+            "WITH RECURSIVE each(item) AS (SELECT min(item) FROM log UNION ALL SELECT"
+            " (SELECT min(item) FROM log WHERE item > each.item) FROM each WHERE each.item IS NOT NULL)"
+            " SELECT item FROM each WHERE item IS NOT NULL"
+        )
+        return frozenset(self._keys.key_now(key).rpartition("/")[0] for (key,) in self._select(keys))
+
     def has_made_due(self, item: str, day: date) -> bool:
         """Return whether a wrong answer to a question made a card due on a day."""
         keys = self._keys.every(item)

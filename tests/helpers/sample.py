@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Concept,
     DemoLink,
@@ -13,7 +12,6 @@ from ddpquiz.curriculum.concept import (
     Level,
     Line,
     Option,
-    Point,
     Prompt,
     Question,
     Shows,
@@ -52,14 +50,14 @@ class Clock:
         return self.at
 
 
-def card(name, level=CardLevel.BEGINNER, concept="ring"):
+def card(name, level=Level.EASY, concept="ring"):
     return Card(concept, name, level, f"Front of {name}?", f"Back of {name}.", "dist")
 
 
 RING_CARDS = (
     card("one"),
-    card("two", CardLevel.INTERMEDIATE),
-    card("three", CardLevel.ADVANCED),
+    card("two", Level.MEDIUM),
+    card("three", Level.HARD),
     card("four"),
 )
 DDP_CARDS = (card("one", concept="ddp"), card("two", concept="ddp"))
@@ -140,9 +138,9 @@ WHY_RING = Prompt(
     "Count the bytes on the busiest link.",
     "A root sends and receives everything.",
     (
-        Point("the root's link is the bottleneck", ("bottleneck", "grows")),
-        Point("the other links idle meanwhile", ("idle", "unused")),
-        Point("each rank sends less than two tensors", ("2(N-1)/N", "two tensors")),
+        "the root's link is the bottleneck",
+        "the other links idle meanwhile",
+        "each rank sends less than two tensors",
     ),
 )
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Command,
     Concept,
@@ -18,7 +17,6 @@ from ddpquiz.curriculum.concept import (
     Line,
     Mistake,
     Option,
-    Point,
     Prompt,
     Question,
     Trap,
@@ -30,7 +28,7 @@ from ddpquiz.terminal.kit import layout, style
 HELD = Card(
     "ring",
     "held",
-    CardLevel.BEGINNER,
+    Level.EASY,
     "What does each rank hold after `all_reduce`?",
     "The sum of all tensors.",
     "dist",
@@ -77,9 +75,7 @@ PRINTS = Question(
     traps=(Trap("[1.0]", "That is the mean."),),
     proof=CodeProof("4"),
 )
-EXPLAIN = Prompt(
-    "ring", "why", "Explain the ring.", "Count.", "Every link is busy.", (Point("all links work", ("links",)),)
-)
+EXPLAIN = Prompt("ring", "why", "Explain the ring.", "Count.", "Every link is busy.", ("all links work",))
 RING = Concept(
     id="ring",
     track="collectives",
