@@ -112,7 +112,7 @@ def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_p
     terminal.wait("esc home")
     terminal.press("\x1b", "enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
-    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ walk through it")
+    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ step through")
     terminal.press("\x1b[C", r"^call \d+ of \d+ · ")
     terminal.press(
         "\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$"
