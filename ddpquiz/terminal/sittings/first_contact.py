@@ -98,7 +98,7 @@ class FirstContact(KeyScreen):
         else:
             said = Text(f"✗ You said {self._chosen}. Every rank holds {sums}, rank {_ASKED} too.", style="bad")
         call = (
-            "They called `all_reduce`; to train one model on many GPUs is to do this with gradients. It did not count."
+            "The call was `all_reduce`. Training one model on many GPUs does the same with gradients. It did not count."
         )
         return [said, Text(), prose(call)]
 
