@@ -159,7 +159,7 @@ def starts(rounds: int) -> None:
 def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, int]:
     """Kill a study sitting in a pseudo-terminal at a random moment; return how many grades were shown and saved."""
     environment = {**os.environ, "DDPQUIZ_HOME": str(home), "TERM": "xterm-256color"}
-    words = ["study", *(concept.id for concept in load().concepts), "--new", "1000", "--limit", "1000"]
+    words = ["study", *(concept.id for concept in load().concepts), "--new", "1000", "--count", "1000"]
     child = pexpect.spawn(program[0], [*program[1:], *words], env=environment, dimensions=(24, 80), timeout=60)
     child.delaybeforesend = None
     child.expect_exact("Card 1/")

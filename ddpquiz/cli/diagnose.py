@@ -35,13 +35,14 @@ def diagnose(
     job: Annotated[
         Path, typer.Argument(help="A folder with one file for each rank, from `ddpquiz.record` or Flight Recorder.")
     ],
-    view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
     ] = None,
-    ranks: Annotated[
-        int, typer.Option("--ranks", min=0, max=1024, help="How many ranks the job had, if dumps do not say it.")
+    nproc: Annotated[
+        int,
+        typer.Option("--nproc", "-n", min=0, max=1024, help="How many ranks the job had, if dumps do not say it."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
@@ -51,7 +52,7 @@ def diagnose(
     """
     if save:
         saving.format_of(save)
-    record = read_job(job, ranks)
+    record = read_job(job, nproc)
     state = RunState()
     for event in record.events:
         state.add(event)
@@ -61,7 +62,7 @@ def diagnose(
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))
-    elif view and screen.is_interactive():
+    elif step and screen.is_interactive():
         replay(_judged(record, state, verdict), style.console())
     else:
         page = [diagnosis_page(verdict, record)]

@@ -202,7 +202,7 @@ _LISTED = ("steps", "commands", "mistakes", "demos", "cards", "questions", "expl
 
 def search(
     words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of results.")] = 20,
+    count: Annotated[int, typer.Option("--count", min=1, help="Results, at most.")] = 20,
 ) -> None:
     """Find concepts, demos, cards and questions by words, the best matches first."""
     wanted = " ".join(words)
@@ -210,11 +210,11 @@ def search(
     hits = known.search(wanted)
     if not hits:
         raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
-    shown = listing.to_read(hits)[:limit]
+    shown = listing.to_read(hits)[:count]
     page = listing.found(shown, wanted, _all_marks(known))
     commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
     parts: list[RenderableType] = [page, Text(), commands]
-    if len(hits) > limit:
+    if len(hits) > count:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
-        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {given}"))
+        parts.append(Text(f"{len(hits) - count} more: ddpquiz search --count {len(hits)} {given}"))
     layout.show_paged(style.console(), Group(*parts))

@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Level(StrEnum):
+    """How hard an item is. Of questions: recall, application, or computing and debugging."""
+
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
 class CardLevel(StrEnum):
-    """The level of learner who should know a card."""
+    """The level of a card as content files and Anki decks write it: the learner who should know it."""
 
     BEGINNER = "beginner"
     INTERMEDIATE = "intermediate"
     ADVANCED = "advanced"
 
-
-class Level(StrEnum):
-    """How hard a question is: recall, application, or computing and debugging."""
-
-    EASY = "easy"
-    MEDIUM = "medium"
-    HARD = "hard"
+    @property
+    def level(self) -> Level:
+        return {self.BEGINNER: Level.EASY, self.INTERMEDIATE: Level.MEDIUM, self.ADVANCED: Level.HARD}[self]
 
 
 class Kind(StrEnum):
@@ -139,7 +143,7 @@ class Card(_Keyed):
 
     concept: str
     id: str
-    level: CardLevel
+    level: Level
     front: str
     back: str
     source: str

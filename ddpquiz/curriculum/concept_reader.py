@@ -120,7 +120,7 @@ def _card(record: Fields, concept: str) -> Card:
     card = Card(
         concept=concept,
         id=record.id(),
-        level=record.one_of("level", CardLevel),
+        level=record.one_of("level", CardLevel).level,
         front=record.text("front"),
         back=record.text("back"),
         source=record.text("source"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
-from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, read_demo
 from ddpquiz.curriculum.listing import IMPORTS, JOIN, whole_script
 from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
@@ -109,7 +109,7 @@ class ProofRunner:
     @cache  # noqa: B019  # a lab lives as long as its checks
     def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
         restarts = read_demo(path).restarts
-        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=10.0, restarts=restarts))
+        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=DEMO_PATIENCE, restarts=restarts))
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:

@@ -19,7 +19,7 @@ from ddpquiz.learning.schedule import Grade
 
 
 def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
-    terminal = sample(home, "study", "ring", "ddp", "--limit", "3")
+    terminal = sample(home, "study", "ring", "ddp", "--count", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
@@ -142,10 +142,10 @@ def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
 
 
 def test_the_next_sitting_goes_on_where_the_last_one_ended_with_cards_that_come_again(home):
-    piped(home, "study", "--limit", "4", lines="\n1\n\n2\n")
-    said = piped(home, "study", "--limit", "4").stdout
+    piped(home, "study", "--count", "4", lines="\n1\n\n2\n")
+    said = piped(home, "study", "--count", "4").stdout
     assert "Card 1/2 · 2 coming again · ring\nFront of three?" in said
-    rest = piped(home, "study", "--limit", "4", lines="\n3\n" * 4).stdout
+    rest = piped(home, "study", "--count", "4", lines="\n3\n" * 4).stdout
     assert re.findall(r"Front of (\w+)", rest) == ["three", "four", "one", "two"]
     assert "Nothing is due." in piped(home, "study", "--new", "4").stdout  # new cards of this day, not of this sitting
 
@@ -161,7 +161,7 @@ def test_new_cards_are_counted_by_the_day(home):
 
 @pytest.mark.parametrize(
     ("words", "lines"),
-    [("--limit 4", "\n3\n"), ("", "s\n\n3\n"), ("ring --limit 2", "\n1\n"), ("--new 3", "\n2\n")],
+    [("--count 4", "\n3\n"), ("", "s\n\n3\n"), ("ring --count 2", "\n1\n"), ("--new 3", "\n2\n")],
 )
 def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
     said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
@@ -202,9 +202,9 @@ def test_another_retention_is_reported_and_used_until_the_next(home):
     "words",
     [
         "",
-        "ring --level beginner --two-button",
-        "--track collectives --limit 3 --all --new 4",
-        "ring --limit 30",
+        "ring --level easy --two-button",
+        "--track collectives --count 3 --all --new 4",
+        "ring --count 30",
     ],
 )
 def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
@@ -219,7 +219,7 @@ def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, wo
     assert f" Card 1/{count} · 1 coming again · " in again
     (one,) = re.findall(r"Front of (\w+)\?", again)
     assert one in {"two", "four"}  # the next one
-    assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
+    assert ("4 easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
 
 
 def test_quitting_a_cram_says_that_the_next_one_starts_again(home):
@@ -278,7 +278,7 @@ Instead
 """)
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
-    told = piped(home, "study", "ring", "--level", "advanced").stdout  # there is one such card
+    told = piped(home, "study", "ring", "--level", "hard").stdout  # there is one such card
     assert "Due in the next seven days: 1 (" in told
 
 

@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from ring_file import RING, VALID, changed, complaints
 
-from ddpquiz.curriculum.concept import CardLevel
+from ddpquiz.curriculum.concept import Level
 from ddpquiz.curriculum.concept_reader import concept_of, read_concept
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
@@ -201,7 +201,7 @@ def test_a_concept_is_read_whole():
     assert concept.mistakes[1].instead == snapshot("Call a collective on every rank of its group.")
     assert (concept.demos[0].args, concept.demos[0].ranks) == (("--size", "1200"), 4)
     assert concept.cards[5].key == "ring/limit"
-    assert concept.cards[5].level is CardLevel.ADVANCED
+    assert concept.cards[5].level is Level.HARD
     assert concept.explain[0].points[1].words == ("every link", "all links")
     assert len(concept.items()) == 6 + 10 + 2
 

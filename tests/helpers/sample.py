@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Concept,
     DemoLink,
@@ -52,14 +51,14 @@ class Clock:
         return self.at
 
 
-def card(name, level=CardLevel.BEGINNER, concept="ring"):
+def card(name, level=Level.EASY, concept="ring"):
     return Card(concept, name, level, f"Front of {name}?", f"Back of {name}.", "dist")
 
 
 RING_CARDS = (
     card("one"),
-    card("two", CardLevel.INTERMEDIATE),
-    card("three", CardLevel.ADVANCED),
+    card("two", Level.MEDIUM),
+    card("three", Level.HARD),
     card("four"),
 )
 DDP_CARDS = (card("one", concept="ddp"), card("two", concept="ddp"))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Command,
     Concept,
@@ -30,7 +29,7 @@ from ddpquiz.terminal.kit import layout, style
 HELD = Card(
     "ring",
     "held",
-    CardLevel.BEGINNER,
+    Level.EASY,
     "What does each rank hold after `all_reduce`?",
     "The sum of all tensors.",
     "dist",

@@ -79,9 +79,9 @@ def test_a_wrong_prediction_before_the_lesson_makes_no_card_due_also_the_second_
 
 def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_nor_the_time_of_the_demo(tmp_path):
     terminal = ddpquiz("demo", "shrink", "--stay", home=tmp_path, height=60)
-    terminal.press(place(terminal.wait("no prediction"), right=True, name="shrink"), "→ walk through it")
+    terminal.press(place(terminal.wait("no prediction"), right=True, name="shrink"), "→ step through")
     terminal.press("t", "^  3 ddpquiz demo shrink --nproc 2$")
-    terminal.press("3", "^done in .* claims proven\n→ walk through it")
+    terminal.press("3", "^done in .* claims proven\n→ step through")
     terminal.press("q")
     assert terminal.end() == 0
     assert load_timings(tmp_path)["shrink"].ranks == 4

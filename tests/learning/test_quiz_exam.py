@@ -136,6 +136,7 @@ enter question 2 · 1-3 question · u back · q end the exam · ? help""")
     press(seat, "q")
     assert screen(press(seat, "enter")).startswith("Question 2/3")
     assert screen(press(seat, "q", "u")).startswith("Question 3/3")
+    assert screen(press(seat, "escape", "q", "escape")).startswith("Question 3/3")
     assert not press(seat, "escape", "q", "q").left
     assert screen(seat).startswith("Done: 0 of 3 right, 2 not answered.\n")
 
@@ -158,8 +159,35 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
     assert "✓" not in shown.partition("ring/phases\n")[2]  # it may be asked again, so its solution stays hidden
     assert [row.credit for row in progress.entries("answer")] == [0.0]
-    assert "once more" in screen(press(seat, "r"))
+    assert "once more" in screen(press(seat, "w"))
     assert "✓ Right." in screen(press(seat, "2"))  # a retry is not an exam
+
+
+def test_after_an_exam_a_number_opens_one_verdict_from_which_p_runs_its_proof(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, rules=EXAM), "1", "s", "q")
+    assert screen(seat).endswith("enter leave · 1-2 question · q leave · w wrong ones again · d demo · ? help")
+    assert "Open a question by its number; there, p runs its proof.\n" in screen(press(seat, "p"))
+    shown = screen(press(seat, "1"))
+    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong.\n")
+    assert shown.endswith("enter next verdict · p calculation · esc back · ? help")
+    press(seat, "p")
+    assert seat.context.ranks.started == ["ring/bytes"]
+    assert screen(press(seat, "space")).startswith("Question 2 · easy · ring/phases\nNot answered.\n")
+    assert "its proof would show the answer" in screen(press(seat, "p"))
+    assert screen(press(seat, "enter")).startswith("Done: 0 of 2 right")
+    assert screen(press(seat, "2", "escape")).startswith("Done: 0 of 2 right")
+    assert not seat.left
+    assert press(seat, "q").left
+
+
+def test_after_a_long_exam_a_number_may_have_two_digits(progress):
+    seat = press(quizzing(progress, *[BYTES] * 12, rules=EXAM), "q", "q")
+    assert not seat.quiz.overview
+    assert seat.left  # nothing was answered
+    seat = press(quizzing(progress, *[BYTES] * 12, rules=EXAM), "1", "q", "q", "1")
+    assert "Question 1: press enter, or one more digit.\n" in screen(seat)
+    assert screen(press(seat, "2")).startswith("Question 12 · ")
+    assert screen(press(seat, "escape", "1", "enter")).startswith("Question 1 · ")
 
 
 def test_the_time_of_an_exam_runs_on_the_overview_too_and_what_was_typed_counts_at_its_end(progress):

@@ -190,7 +190,6 @@ def test_a_question_mark_opens_the_help_until_something_is_typed(progress):
 def test_a_key_after_escape_that_is_not_a_command_is_text(progress):
     seat = press(type_text(explaining(progress), "Idl"), "escape")
     assert "command: _" in screen(seat)
-    assert "esc back · " in screen(seat)
     assert "> Idl1_" in screen(press(seat, "1"))
 
 
@@ -199,4 +198,4 @@ def test_enter_shows_the_next_page_of_points_before_it_confirms_them(progress):
     assert seat.turning == ()
     type_text(seat, "It is a ring.")
     press(seat, "ctrl+d")
-    assert seat.turning == ("enter",)
+    assert seat.turning == ("space", "enter")

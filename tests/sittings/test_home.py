@@ -115,7 +115,7 @@ def test_each_key_leads_where_it_says_and_back(progress):
     seat = at_home(progress)
     press(seat, "s", "t")
     assert seat.seen == [("study", False, 10), ("test", "ring")]
-    assert screen(press(seat, "i")).endswith("\nspace next page · esc back")
+    assert screen(press(seat, "i")).endswith("\nesc back · ? help")
     for key in ("q", "backspace", "i"):
         assert "Next" in screen(press(seat, key))
         press(seat, "i")
@@ -313,7 +313,7 @@ def test_home_shows_where_you_stand(home):
     assert "Weakest The ring (ring): weak, 2–44%" in third
 
 
-def test_q_is_named_after_where_it_leads(progress):
+def test_q_is_named_after_where_it_leads_and_escape_leads_there_too(progress):
     seat = quizzing(progress)
     assert screen(seat).endswith("q quit")
     seat.context.back_to = "home"
@@ -323,7 +323,7 @@ def test_q_is_named_after_where_it_leads(progress):
     assert screen(cards).endswith("q quit")
     cards.context.back_to = "stages"
     assert screen(cards).endswith("q stages")
-    assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
+    assert press(cards, "escape").left
 
 
 def test_home_does_not_contradict_a_path_that_was_left(home):

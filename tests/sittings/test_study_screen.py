@@ -109,7 +109,7 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
-Left for the next sitting: 3 new; `--limit` deals more at once.
+Left for the next sitting: 3 new; `--count` deals more at once.
 Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
@@ -286,7 +286,7 @@ def test_every_line_fits_the_terminal(progress, width):
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"
-    assert key_line(keys, 60).plain == f"← → call · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 60).plain == f"← → call · n N operation · a play all · {leave} · ? help"
     assert key_line(keys, 40).plain == f"← → call · {leave} · ? help"
     assert key_line(keys, 16).plain == f"{leave} · ? help"
 
@@ -336,7 +336,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
     for _ in range(2):  # the same cards again
         seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
         assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
-        assert "Left out: 4 of the cards that you have seen; `--limit` deals more at once.\n" in screen(seat)
+        assert "Left out: 4 of the cards that you have seen; `--count` deals more at once.\n" in screen(seat)
         assert "next sitting" not in screen(seat)
 
 

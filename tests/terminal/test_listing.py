@@ -32,12 +32,12 @@ def test_the_items_of_a_concept_are_listed():
 The ring  ring
 
 Cards
-  held  beginner
+  held  easy
     What does each rank hold after `all_reduce`?
 
 Questions
   sent  medium number
-    4 ranks all-reduce 1200 bytes. How many does each send?
+    4 ranks all-reduce 1,200 bytes. How many does each send?
   bug  hard choice
     Which line mends it?
   order  easy order
@@ -80,7 +80,7 @@ def test_a_search_shows_text_and_no_notation():
     assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == snapshot(
         [
             "ring/sent  question",
-            "  A batch has 8 of 1200 samples.",
+            "  A batch has 8 of 1,200 samples.",
             "ring  concept",
             "  The ring",
             "  … x x x x the global batch matters.",

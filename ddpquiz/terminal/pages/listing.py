@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
+from ddpquiz.curriculum.formula import quantity
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
 from ddpquiz.learning.judge import instruction
 from ddpquiz.plural import plural
@@ -96,14 +97,15 @@ def _answer(question: Question, posed: Posed) -> list[RenderableType]:
         case Kind.ORDER:
             return [numbered(code(line.text) for line in asked.lines)]
         case Kind.NUMBER:
-            drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
-            answer = Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good")
+            drawn = ", ".join(f"{name} = {quantity(value)}" for name, value in posed.values.items())
+            answer = Text(plain(expected(posed)), style="good")
             right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
         case Kind.OUTPUT:
             right = Group(Text(plain(asked.answer), style="good"))
         case Kind.SPOT:
             right = Group(Text(plain(expected(posed)), style="good"), Text("fixed:", style="quiet"), code(asked.fix))
-    traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    shown = quantity if question.kind is Kind.NUMBER else str
+    traps = (Group(Text(plain(shown(trap.answer))), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
     return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -96,7 +96,9 @@ _FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-_CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
+_CONFIRM = Hotkey(
+    "enter", "go on", "show the next page; after the last one, confirm the ticks and go on", also=("space",)
+)
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
 _MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
@@ -160,17 +162,13 @@ class ExplainScreen(TypingScreen, SittingScreen):
         return self.state.checking
 
     @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self.state.checking else ()  # nobody confirms points that were not seen
-
-    @property
     def writing(self) -> bool:
         return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
         prompt = self.state.prompt
         if prompt is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
+            return Group(self.summary(), Text())
         parts: list[RenderableType] = [self.where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
             yours = indented(Text(plain(explanation.text), style="quiet"))
@@ -178,7 +176,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]
-        return Group(*parts, Text(), *note_lines(self.note))
+        return Group(*parts, Text())
 
     def above_keys(self) -> list[RenderableType]:
         if not self.writing:
@@ -195,7 +193,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         if prompt is None:
             return [LEAVE, *undo, HELP]
         if self.escaped:
-            return [FROM_ESCAPE, *self.escape_keys()]
+            return self.escape_keys()
         if not self.state.checking:  # enter ends the text too on an empty line, once something is written
             by_enter = self.text.strip() and self._area.on_empty_last_line
             return [replace(_FINISH, key="ctrl+d/enter") if by_enter else _FINISH]
@@ -248,7 +246,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
                 self.edit()
 
     def _press_while_checking(self, key: str) -> None:
-        if key in ("enter", "space"):
+        if key == "enter":
             self._do(ExplainAction.NEXT)
             if self._editor:
                 self.edit()

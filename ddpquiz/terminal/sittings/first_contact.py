@@ -111,7 +111,7 @@ class FirstContact(KeyScreen):
                 HELP,
                 QUIT,
             ]
-        on = Hotkey("enter", "first lesson", f'learn "{self._lesson}" (space does it too)')
+        on = Hotkey("enter", "first lesson", f'learn "{self._lesson}"', also=("space",))
         return [*([on] if self.is_over else []), home, HELP, QUIT]
 
     def press(self, key: str) -> None:
@@ -119,13 +119,8 @@ class FirstContact(KeyScreen):
             self.quits, self.left = key == "q", True
         elif not self._chosen and key.isdecimal() and 1 <= int(key) <= len(_OPTIONS):
             self._chosen = _OPTIONS[int(key) - 1]
-        elif self.is_over and key in ("enter", "space"):
+        elif self.is_over and key == "enter":
             self.goes_on = self.left = True
-        elif not self._chosen:
-            self.note = f"Press a number from 1 to {len(_OPTIONS)}, or esc for the home screen."
-
-    def above_keys(self) -> list[RenderableType]:
-        return [Text(self.note, style="warn")] if self.note else []
 
     def opened(self) -> None:
         self._ranks.warm()

@@ -14,7 +14,7 @@ from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise
 from ddpquiz.learning.standing import standing as count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
@@ -27,7 +27,6 @@ _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has 
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
-_READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 _CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {Act.STUDY: "s", Act.LEARN: "l", Act.TEST: "t", Act.MORE: "n"}
 _BAR = 20  # columns of the core route
@@ -87,11 +86,11 @@ class Home(SittingScreen):
             following.append(
                 ("Also", _in_a_line((Text(key, style="key"), Text(plain(what))) for key, what in keyed.items()))
             )
-        return Group(standing(self._now, following), Text(), *note_lines(self.note))
+        return Group(standing(self._now, following), Text())
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [_READ_ON, _CLOSE]
+            return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
@@ -117,7 +116,7 @@ class Home(SittingScreen):
         match key:
             case "q":
                 self.left = True
-            case "enter":
+            case "enter" | "space":
                 self.press(_KEYS[self._best.act])
             case "l" if path := self._now.path:
                 self._visit(lambda: self.learn(path.concept))
@@ -162,7 +161,9 @@ class Home(SittingScreen):
         return f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}'
 
     def _next_key(self) -> Hotkey:
-        return Hotkey("enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}")
+        return Hotkey(
+            "enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}", also=("space",)
+        )
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
         self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))

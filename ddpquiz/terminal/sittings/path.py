@@ -22,7 +22,7 @@ from ddpquiz.learning.guided_path import (
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
@@ -88,10 +88,6 @@ class PathScreen(SittingScreen):
         return self._reads
 
     @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self._reads else ()
-
-    @property
     def over(self) -> bool:
         return False
 
@@ -105,19 +101,23 @@ class PathScreen(SittingScreen):
         read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
         end = [*map(prose, ending(self.context, concept)), Text()] if concept.in_steps and read else []
         where_next = [Text(where, style="accent"), Text()]
-        return Group(*head, stages(self.path), Text(), *end, *where_next, *note_lines(self.note))
+        return Group(*head, stages(self.path), Text(), *end, *where_next)
 
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
         if self._reads:
-            on = Hotkey("enter", "go on", "show the next page; after the last one, go on with the next stage")
+            more = "show the next page; after the last one, go on with the next stage"
+            on = Hotkey("enter", "go on", more, also=("space",))
             skip = Hotkey("s", "skip", "leave the rest of the lesson out, and go on with the next stage")
             back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (q and backspace do it too)")
             return [on, skip, back, HELP]
         key = "n" if now else "enter"  # at the end of a path, both
-        following = Hotkey(key, "next concept", "go on with the path of the next concept")
+        also = () if now else ("space",)
+        following = Hotkey(key, "next concept", "go on with the path of the next concept", also=also)
         keys = [
-            Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}") if now else following,
+            Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}", also=("space",))
+            if now
+            else following,
             Hotkey("s", "skip", "leave this stage out") if now else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
@@ -136,7 +136,7 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "n" or (key == "enter" and not now):
             self._next_concept()
-        elif key == "q" or (key == "escape" and self.context.back_to):
+        elif key == "q":
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:

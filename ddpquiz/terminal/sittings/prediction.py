@@ -19,11 +19,11 @@ from ddpquiz.learning.guided_path import has_begun, save_seen
 from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.quiz import Answer
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.question_view import ESCAPE, AnswerScreen, command_line
+from ddpquiz.terminal.sittings.question_view import AnswerScreen, command_line
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -169,12 +169,6 @@ class PredictionScreen(AnswerScreen):
     def answering(self) -> Posed:
         return self._posed
 
-    def handle_key(self, key: str) -> None:
-        """Obey a key. Raises NoRun if it declines the run, as pressing esc twice does while an answer is typed."""
-        if self.escaped and key == ESCAPE:
-            raise NoRun
-        super().handle_key(key)
-
     def enter(self, key: str) -> None:
         """Add a key to the answer; enter without an answer asks for one."""
         if key == "enter" and not self.entry.text:
@@ -204,7 +198,7 @@ class PredictionScreen(AnswerScreen):
 
     def above_keys(self) -> list[RenderableType]:
         field = command_line() if self.escaped else question_view.field(self._posed.question, self.entry)
-        return [*note_lines(self.note), *([field] if self.typing else [])]
+        return [field] if self.typing else []
 
     def keys(self) -> list[Hotkey]:
         keys = self.entry.keys(self._posed.question)

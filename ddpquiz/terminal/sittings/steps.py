@@ -26,7 +26,7 @@ from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_s
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
 from ddpquiz.terminal.kit.layout import Barred, header, indented, new_table, shown_path
 from ddpquiz.terminal.kit.style import code, console, plain, prose
 from ddpquiz.terminal.kit.text_area import open_file
@@ -297,7 +297,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _question_keys(self, question: Question) -> list[Hotkey]:
         if not is_typed(question):
             return [*self.entry.keys(question), *self.escape_keys()]
-        return [FROM_ESCAPE, *self.escape_keys()] if self.escaped else self.entry.keys(question)
+        return self.escape_keys() if self.escaped else self.entry.keys(question)
 
     def escape_keys(self) -> list[Hotkey]:
         state = self._quiz()

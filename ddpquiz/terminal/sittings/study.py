@@ -31,7 +31,7 @@ from ddpquiz.learning.study import (
     sum_up,
 )
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import (
@@ -48,8 +48,8 @@ from ddpquiz.terminal.sittings.sitting import (
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
 
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
@@ -63,7 +63,7 @@ _GRADES = {
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 _NEXT_LESSON = ("ddpquiz learn", "begin the next lesson, whose cards are new")
-LIMIT = 20  # cards of a sitting, unless another limit is asked for
+CARDS = 20  # of a sitting, unless another number is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
@@ -80,7 +80,7 @@ class StudyChoice:
     concept: Sequence[str] | None = None
     level: str | None = None
     track: str | None = None
-    limit: int = LIMIT
+    count: int = CARDS
     new: int | None = None
     retention: float | None = None
     every: bool = False
@@ -100,9 +100,9 @@ class StudyChoice:
     @property
     def command(self) -> str:
         """The command line that was given, without the number of new cards."""
-        limit = None if self.limit == LIMIT else self.limit
+        count = None if self.count == CARDS else self.count
         flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
-        return command_words(self.filtered, **{"--limit": limit, **flags})
+        return command_words(self.filtered, **{"--count": count, **flags})
 
 
 def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
@@ -142,7 +142,7 @@ def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden = progress.hidden(day)
     rules = study.QueueRules(
-        limit=choice.limit,
+        limit=choice.count,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=choice.cram,
         hidden=hidden,
@@ -236,8 +236,12 @@ class StudyScreen(SittingScreen):
         return bool(self.lookup and self.lookup.open)
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        return ("space",) if self.reading and not self.helping else super().turning  # enter shows an answer
+
+    @property
     def writing(self) -> bool:
-        return self.lookup is not None
+        return self.lookup is not None and not self.lookup.open
 
     @property
     def over(self) -> bool:
@@ -247,12 +251,12 @@ class StudyScreen(SittingScreen):
         if self.lookup:
             return self.lookup.body()
         if self.sitting.card is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
+            return Group(self.summary(), Text())
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self.opening for part in (prose(text, "quiet"), Text())]
         parts.append(self.where())
-        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
+        front, below = prose(self.sitting.card.front, "bold"), [Text()]
         if not self.sitting.shown:
             return Group(*parts, Text(self.about_last(), style="quiet"), Text(), front, *below)
         back = [Barred(prose(self.sitting.card.back))]
@@ -292,7 +296,7 @@ class StudyScreen(SittingScreen):
         return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        if self.lookup:
+        if self.lookup and self.writing:
             self.note = ""
             self.lookup = self.lookup.key(key)
         else:
@@ -305,6 +309,8 @@ class StudyScreen(SittingScreen):
     def press(self, key: str) -> None:
         card = self.sitting.card
         match key:
+            case _ if self.lookup:
+                self.lookup = self.lookup.key(key)
             case "/":
                 from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
 
@@ -331,7 +337,7 @@ class StudyScreen(SittingScreen):
     def _press_on_card(self, key: str) -> None:
         """Obey a key that does something to the card on screen."""
         buttons = dict(zip("1234", self.sitting.buttons, strict=False))
-        if key in ("space", "enter"):
+        if key == "space":
             self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
         elif key in buttons:
             self._do(buttons[key])
@@ -573,11 +579,11 @@ def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str
     """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
     lines: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--count` deals more at once.")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+        lines.append(f"Left for the next sitting: {left}; `--count` deals more at once.")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
