@@ -17,7 +17,7 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.mastery import strengths
-from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.quiz import Answer, QuizAction
 from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
@@ -94,6 +94,7 @@ def test(*, options: TestOptions) -> None:
     with session.context(loading.load()) as context:
         screen = ask_questions(context, options, console, lines=options.as_json)
         if options.as_json:
+            screen.do(QuizAction.STOP)  # also of an exam that was left: its answers are told now
             print_json(screen, options.seed, context.progress.last_answers())
     if screen.by_lines.unread:
         raise typer.Exit(1)

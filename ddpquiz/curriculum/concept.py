@@ -178,14 +178,6 @@ class Question(_Keyed):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a rubric: what to say, and words that show that it was said."""
-
-    say: str
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt(_Keyed):
     """Something to explain in one's own words, with a model answer and the points that a good answer makes."""
 
@@ -194,7 +186,7 @@ class Prompt(_Keyed):
     ask: str
     hint: str
     answer: str
-    points: tuple[Point, ...]
+    points: tuple[str, ...]
 
 
 Item = Card | Question | Prompt

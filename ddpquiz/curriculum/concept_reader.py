@@ -4,10 +4,12 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Point, Prompt
+from yaml import Node, ScalarNode
+
+from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Prompt
 from ddpquiz.curriculum.lesson_reader import demos_of_steps, is_in_steps, read_steps
 from ddpquiz.curriculum.question_reader import MOST_RANKS, mention_earlier_keys, read_question
-from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek
+from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek, scalar
 
 _COUNTS = {  # key: minimum and maximum
     "cards": (6, 12), "questions": (9, 24), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
@@ -135,11 +137,21 @@ def _card(record: Fields, concept: str) -> Card:
 
 
 def _prompt(record: Fields, concept: str) -> Prompt:
-    points = record.records("points", "a point", lambda entry: Point(entry.text("say"), entry.texts("words")))
+    points = tuple([_point(record, node) for node in record.entries("points")])
     answer = record.text("answer")
     _check_count(record, "points", len(points), _POINTS, "points")
     _check_count(record, "answer", _words(answer), _ANSWER_WORDS, "words")
     return Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
+
+
+def _point(record: Fields, node: Node) -> str:
+    """What a good answer says. Packs of 0.1 write `{say, words}`, and ticked a point by its words; no one does now."""
+    if isinstance(node, ScalarNode):
+        return scalar(record.page, node, "points").strip()
+    entry = Fields(record.page, node, "a point")
+    say, _ = entry.text("say"), entry.find("words", optional=True)
+    entry.close()
+    return say
 
 
 def _check_ids(record: Fields, concept: Concept) -> None:

@@ -30,7 +30,10 @@ UNCHANGED: Change[Any] = Change()
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """A point of a rubric: whether it was ticked beforehand, and whether the learner changed that."""
+    """A point of a rubric: whether it was ticked beforehand, and whether the learner changed that.
+
+    A program that the learner named ticks beforehand; 0.1 did so by itself, where words of the point occurred.
+    """
 
     say: str
     matched: bool

@@ -294,7 +294,7 @@ def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
 
 def _prompt_html(prompt: Prompt) -> Markup:
     """Something to explain, with its hint and its model answer folded."""
-    points = element("ul", *(element("li", spans(point.say)) for point in prompt.points))
+    points = element("ul", *(element("li", spans(point)) for point in prompt.points))
     return element(
         "section",
         paragraph(prompt.ask),

@@ -25,10 +25,10 @@ SEEDS = [
     (
         CHEAT_SHEET,
         "why synchronisation matters",
-        ["why-distribute/must-they-agree", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
+        ["why-distribute/key-challenge", "sync-vs-async/two-prices", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
     ),
     (CHEAT_SHEET, "the role of a parameter server", ["parameter-server/role", "parameter-server/pull-and-push"]),
-    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "data-parallelism/large-dataset"]),
+    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "why-distribute/longer-dataset"]),
     # quick questions
     (CHEAT_SHEET, "its main goal", ["why-distribute/two-needs", "why-distribute/makes-it-fit"]),
     (CHEAT_SHEET, "which strategy splits the data", ["data-parallelism/what-differs", "parameter-server/not-a-split"]),
@@ -69,7 +69,7 @@ SEEDS = [
     (COMMANDS, "set up, wrap, train, clean up", ["ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
     (COMMANDS, "set_device from LOCAL_RANK", ["process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
     (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler"]),
-    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: Log `loss.item()` on every rank", "all-reduce-ring/mean-of-losses"]),
+    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
@@ -109,7 +109,7 @@ SEEDS = [
     (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
     (INTERVIEW, "7: common issues", ["ddp-mechanics/changed-replica", "ddp-mechanics/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: Log `loss.item()`"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),

@@ -12,7 +12,6 @@ from ddpquiz.curriculum.concept import (
     Level,
     Line,
     Option,
-    Point,
     Prompt,
     Question,
     Shows,
@@ -139,9 +138,9 @@ WHY_RING = Prompt(
     "Count the bytes on the busiest link.",
     "A root sends and receives everything.",
     (
-        Point("the root's link is the bottleneck", ("bottleneck", "grows")),
-        Point("the other links idle meanwhile", ("idle", "unused")),
-        Point("each rank sends less than two tensors", ("2(N-1)/N", "two tensors")),
+        "the root's link is the bottleneck",
+        "the other links idle meanwhile",
+        "each rank sends less than two tensors",
     ),
 )
 

@@ -17,7 +17,6 @@ from ddpquiz.curriculum.concept import (
     Line,
     Mistake,
     Option,
-    Point,
     Prompt,
     Question,
     Trap,
@@ -76,9 +75,7 @@ PRINTS = Question(
     traps=(Trap("[1.0]", "That is the mean."),),
     proof=CodeProof("4"),
 )
-EXPLAIN = Prompt(
-    "ring", "why", "Explain the ring.", "Count.", "Every link is busy.", (Point("all links work", ("links",)),)
-)
+EXPLAIN = Prompt("ring", "why", "Explain the ring.", "Count.", "Every link is busy.", ("all links work",))
 RING = Concept(
     id="ring",
     track="collectives",

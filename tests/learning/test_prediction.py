@@ -3,7 +3,7 @@
 import io
 import random
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,10 +13,11 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, Clock
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import expected, pose
+from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen, find_question
+from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
 from ddpquiz.terminal.sittings.ranks import DemoVisit, Ranks
 
 
@@ -106,12 +107,13 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
         assert [(row.item, row.credit) for row in progress.entries("answer")] == [(predicted().key, 0.0)]
 
 
-def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
+def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_path):
     terminal = ddpquiz(home=tmp_path)
     terminal.wait("1-3 answer")
     terminal.press("\x1b", "enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
-    terminal.press("1", r"^call 0 of \d+ · next: rank \d calls (send to|recv from) rank \d", "claims")
+    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ walk through it")
+    terminal.press("\x1b[C", r"^call \d+ of \d+ · ")
     terminal.press(
         "\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$"
     )
@@ -219,3 +221,14 @@ def test_a_prediction_is_about_the_very_run_that_follows():
                 assert found[0].args == link.args
                 assert found[0].ranks == link.ranks
                 assert expected(pose(found[1], random.Random(1)))
+
+
+def test_why_a_prediction_failed_stands_in_full_beside_the_result():
+    question = predicted()
+    posed = pose(question, random.Random(0))
+    link = DemoLink("sampler", "look")
+    for right in (True, False):
+        place = next(at for at, shown in enumerate(posed.shown, 1) if question.options[shown].right == right)
+        given = Prediction("words", judge(posed, str(place)))
+        why = PredictedRun(load(), link, posed, given, timedelta(0)).hint.why
+        assert [step in why for step in question.steps] == [not right] * len(question.steps)

@@ -64,7 +64,7 @@ By level
 
 Next
   ddpquiz test ring --wrong  answer what was wrong once more
-  ddpquiz learn ring         read about the concept that you missed most
+  ddpquiz learn ring         read about what you missed
   ddpquiz study              1 card became due because of these answers
 
 enter leave · w wrong ones again · u look back · d demo · ? help""")

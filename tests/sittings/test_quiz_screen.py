@@ -200,9 +200,9 @@ What the percentages mean
   The range is how much of a concept you probably know (80% sure), judged by
   your last answer to each question, predictions included, and by the labs that
   you passed; of several answers on one day, the first counts.
-  Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair:
-  neither, and the whole range lies between 35 and 85%. Otherwise there is no
-  verdict yet.
+  Strong: the whole range is over 70%, and half of the hard questions or more
+  were right. Weak: the whole range is under 50%. Fair: neither, and the whole
+  range lies between 35 and 85%. Otherwise there is no verdict yet.
 """
     assert verdict + legend in screen(seat)
     assert legend in screen(press(seat, "?"))

@@ -38,7 +38,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             sort = f"card · {item.level}"
             parts = [*_head(named(item.key, sort, marks), item.front), Text(), prose(item.back)]
         case Prompt():
-            points = (prose(point.say) for point in item.points)
+            points = (prose(point) for point in item.points)
             parts = [
                 *_head(named(item.key, "explain", marks), item.ask),
                 *section("A model answer", prose(item.answer)),

@@ -98,8 +98,8 @@ class FirstContact(KeyScreen):
         else:
             said = Text(f"✗ You said {self._chosen}. Every rank holds {sums}, rank {_ASKED} too.", style="bad")
         call = (
-            "The call was `all_reduce`. Training one model on many GPUs does the same with gradients. Your answer did not "
-            "count; next is the first lesson."
+            "The call was `all_reduce`. Training one model on many GPUs does the same with gradients. Your answer did "
+            "not count; next is the first lesson."
         )
         return [said, Text(), prose(call)]
 

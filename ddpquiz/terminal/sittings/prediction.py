@@ -138,7 +138,8 @@ def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
 
 def _hint(link: DemoLink, prediction: Prediction, posed: Posed) -> Hint:
     said = f'You predicted "{prediction.words}".'
-    return Hint(link.look, said, _verdict_line(prediction, posed), " ".join(prediction.verdict.whys))
+    reasons = () if prediction.verdict.right else posed.question.steps
+    return Hint(link.look, said, _verdict_line(prediction, posed), " ".join((*prediction.verdict.whys, *reasons)))
 
 
 def _verdict_line(prediction: Prediction, posed: Posed) -> str:

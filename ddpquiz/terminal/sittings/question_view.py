@@ -390,7 +390,8 @@ def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
     rows: list[tuple[Text, RenderableType]] = []
     for place in verdict.chosen:
         if place != at_fault:
-            why = verdict.whys or ("The fault is in another line.",)
+            look = next(iter(question.hints), "")  # where nobody wrote why this line is right
+            why = verdict.whys or (f"The fault is in another line. {look}".rstrip(),)
             shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
             rows.append((_number(place, "✗>", "bad"), shown))
     mark = "✓>" if at_fault in verdict.chosen else "✓ "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -18,15 +18,16 @@ from ddpquiz.curriculum.concept import DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery, quiz, quiz_scores
-from ddpquiz.learning.answers import AnswerLog
+from ddpquiz.learning.answers import AnswerLog, SavedAnswer
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import confidence_keys
+from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey, note_lines
-from ddpquiz.terminal.kit.layout import columns, header
+from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
 from ddpquiz.terminal.sittings.question_view import (
@@ -110,11 +111,22 @@ def ask_questions(context: SessionContext, choice: QuizChoice, console: Console,
     count = len(fitting) if choice.adaptive else choice.count
     asked = quiz.choose_questions(fitting, count, dice, right)
     opening = _already(catalog, earlier) if earlier else ""
+    fresh = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
+    begun = _left_exam(context, choice, fresh, rows) if choice.exam and not piped else None
+    if begun:
+        opening = f"Going on with this exam: {len(begun.quiz.answers)} of {len(begun.quiz.asked)} have an answer."
+    begun = begun or UnfinishedExam(fresh, {})
     command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
-    begun = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
-    screen = QuizScreen(context, begun, dice, command)
+    screen = QuizScreen(context, begun.quiz, dice, command, begun.saved)
     run_session(screen, console, lines=lines)
     return screen
+
+
+def _left_exam(context: SessionContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:
+    """The exam that the same command line began and that was left before its end."""
+    home, kept = context.progress.path.parent, {row.receipt for row in rows}
+    questions = _on_machine([question for concept in context.catalog.concepts for question in concept.questions])
+    return load_exam(home, choice.command, fresh, questions, kept)
 
 
 def _on_machine(questions: list[Question]) -> list[Question]:
@@ -170,14 +182,21 @@ _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz."""
 
-    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        state: Quiz,
+        dice: random.Random,
+        command: QuizCommand,
+        saved: Mapping[str, SavedAnswer] | None = None,  # what an exam that goes on has in the log
+    ) -> None:
         super().__init__(context)
         self.quiz = state
         self.note = command.opening
         self.command = command
         self.by_lines: QuizByLines = QuizByLines(self)
         self._first: Quiz | None = None  # before what was wrong was asked once more
-        self._log = AnswerLog(context.progress, context.concepts)
+        self._log = AnswerLog(context.progress, context.concepts, saved)
         self._dice = dice
         self.number_entry = _NumberEntry()
         self._reviewed: int | None = None  # the place of the question whose verdict was opened after an exam
@@ -356,6 +375,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
         if (self.quiz.stopped or not self.quiz.over) and not self.quiz.answers and not self._first:
             return Group()
+        if self.quiz.rules.exam and not self.quiz.over:
+            return Commands([(self.command.whole, "go on with this exam, which has not ended")])
         return Group(*quiz_result.review(self._exam), self._result())
 
     def _result(self) -> RenderableType:
@@ -434,7 +455,20 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self.entry, self.escaped = Entry.of(after.given), False
         if isinstance(event, Given):
             self.note = after.unclear
+        if after.rules.exam and not self.quiz.stopped:
+            self._keep_exam(after, now)
         self.quiz = after
+
+    def _keep_exam(self, exam: Quiz, now: datetime) -> None:
+        """Keep an exam that goes on for the case that its window closes; when it ends, save what is not known."""
+        home = self.context.progress.path.parent
+        if exam.stopped:
+            for answer in quiz.left_open(exam, now):
+                if answer.posed.question.key not in self.by_lines.unread:
+                    self._log.append(answer, retry=False)
+            forget_exam(home, self.command.whole)
+        elif exam.answers and not self.command.final:
+            save_exam(home, self.command.whole, UnfinishedExam(exam, self._log.saved), now)
 
 
 class QuizByLines(ByLines[QuizScreen]):
@@ -447,6 +481,11 @@ class QuizByLines(ByLines[QuizScreen]):
         super().__init__(screen)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
         self._unread_confidence = False  # the next line is the confidence of such an answer
+
+    def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
+        super().read(console, lines, asked=asked)
+        if self.screen.command.final and self.screen.quiz.rules.exam:  # nobody goes on with it
+            self.screen.do(QuizAction.STOP)
 
     def new(self) -> RenderableType:
         screen = self.screen
@@ -525,6 +564,7 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
     count, asked = len(quiz.open), len(quiz.asked)
     left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
+    left += "; they count as not known when the exam ends" if count and quiz.answers else ""
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)

@@ -124,7 +124,9 @@ def _next(done: QuizResult) -> RenderableType:
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
     if weak := weakest_concept(quiz):
-        rows.append((f"ddpquiz learn {weak}", "read about the concept that you missed most"))
+        missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
+        what = "the concept that you missed most" if len(missed) > 1 else "what you missed"
+        rows.append((f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
         rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command

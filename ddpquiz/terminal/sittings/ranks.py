@@ -128,7 +128,7 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
         return plain_lines.print_run(begin(request), console())
     hint = asked.hint if asked else predicted_hint(link, how.predicted) if how.predicted else Hint(link.look)
     hint = replace(hint, place=how.run_at)
-    options = watch.LiveOptions(hint=hint, stay=True, step=how.step)
+    options = watch.LiveOptions(hint=hint, stay=True, step=how.step and not hint.prediction)  # its result comes first
     return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Concept, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.answers import save_answer
@@ -26,7 +26,7 @@ from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_s
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, header, indented, new_table, shown_path
 from ddpquiz.terminal.kit.style import code, console, plain, prose
 from ddpquiz.terminal.kit.text_area import open_file
@@ -115,6 +115,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._own: Observed | None = None  # what the learner's own version of the listing showed
         self._reads_more = False
         self._started: _Started | None = None
+        self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
         self._dice = random.Random()  # noqa: S311
 
     # Where the learner is.
@@ -151,7 +152,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
     @property
     def _fits(self) -> bool:
         size = console().size
-        return fits_beside(self.step, size.width, size.height)
+        known = (self.number, size.width, size.height)
+        if known not in self._fitting:  # it is drawn to be measured
+            self._fitting[known] = fits_beside(self.step, size.width, size.height)
+        return self._fitting[known]
 
     @property
     def asked(self) -> Card | Question | None:
@@ -192,7 +196,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if self._reads_more:
             head = header(self.concept.title, "more")
             return Group(head, Text(), Text("More", style="title"), markdown_of(self.concept.more))
-        return Group(head, Text(), self._drawn(), Text(), *note_lines(self.note))
+        return Group(head, Text(), self._drawn(), Text())
 
     def _drawn(self) -> RenderableType:
         step = self.step
@@ -242,13 +246,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return whole if fit(whole, size.width, size.height) else brief
 
     def _prediction(self) -> list[RenderableType]:
-        """Draw whether the answer that was given before the run was right, and if not, why."""
+        """Draw whether the answer that was given before the run was right, and if not, why, and what is right."""
         answer = self.visit.answer
-        if answer is None or not self._predicts:
+        if answer is None or answer.gave_up or not self._predicts:
             return []
-        words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
-        mark, style = ("✓", "good") if answer.right else ("✗", "bad")
-        line = Text(f'{mark} You predicted "{plain(words)}".', style=style)
+        words = _in_one_line(question_view.answer_text(answer.posed, answer.given, answer.verdict))
+        if answer.right:
+            return [Text(f'✓ Right: you answered "{words}".', style="good")]
+        options = answer.posed.question.options
+        right = [_in_one_line(option.text) for option in options if option.right] or [expected(answer.posed)]
+        shown = " and ".join(f'"{plain(each)}"' for each in right)
+        line = Text(f'✗ You answered "{words}". Right is {shown}.', style="bad")
         return [Group(line, *(prose(why) for why in answer.verdict.whys))]
 
     def _demo_result(self) -> list[RenderableType]:
@@ -665,6 +673,10 @@ def _observed_parts(
     if not observed.matches(shows):
         return [*parts, Text(_OTHER, style="warn")]
     return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def _in_one_line(text: str) -> str:
+    return plain(" ".join(text.split()))
 
 
 def _ended(observed: Observed) -> str:

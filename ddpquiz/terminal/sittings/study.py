@@ -454,7 +454,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
-        line.append("" if until is None else f" {interval(until)}", style="quiet")
+        line.append("" if until is None else f": {interval(until)}", style="quiet")
     return line
 
 
@@ -576,21 +576,21 @@ def _due(sitting: Sitting, context: SessionContext) -> str:
 
 
 def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
-    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
-    lines: list[str] = []
+    """What each limit held back, and how to raise it, as one line; `begun` of `a_day` new cards were asked today."""
+    parts: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--count` deals more at once.")
+        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` deals more)")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
-        left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        lines.append(f"Left for the next sitting: {left}; `--count` deals more at once.")
+        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` deals more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
-        limit = f"{plural(a_day, 'new card')} a day"
-        today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
-    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
+        today = f", today {begun}" if begun > a_day else ""
+        deals = f"`{command} --new {max(a_day, begun) + more}` deals {more} more"
+        parts.append(f"{chosen.of_other_days} new beyond {a_day} a day{today} ({deals})")
+    if chosen.proven_held:
+        parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` deals them)")
+    return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
 def _seconds(duration: timedelta) -> str:
