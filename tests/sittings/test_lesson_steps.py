@@ -213,7 +213,7 @@ def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
   rank     0    1
   bytes  450  450
 
-✗ You answered "5 bytes". Right is "1800 bytes".
+✗ You answered "5 bytes". Right is "1,800 bytes".
 
 Less than twice.
 
