@@ -35,7 +35,7 @@ WELCOME = (
     "come back just before you would forget them. Every answer is saved at once."
 )
 COMMANDS = (
-    ("learn", "go through a concept step by step: lesson, demo, cards, questions, lab"),
+    ("learn", "go through a concept step by step, answer and run it, then recall its cards"),
     ("study", "recall cards, each just before you would forget it"),
     ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
     ("explain", "explain a concept in your own words, and check your points"),
