@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--bit", type=int, default=21, choices=range(12, 31), metavar="12..30", help="which bit")
     parser.add_argument("--every", type=int, default=1, help="compare after each so many steps")
     args = parser.parse_args()
-    dist.init_process_group()
+    dist.init_process_group("gloo")  # the model is on the CPU
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))

@@ -139,7 +139,7 @@ def train(switch: str, rows: torch.Tensor) -> tuple[Trace, list[torch.Tensor]]:
         if switch == "zero-1":
             step_of_zero1(model)
         else:
-            torch.optim.SGD(model.parameters(), lr=LR).step()
+            torch.optim.SGD(model.parameters(), lr=LR, foreach=False).step()  # TP leaves plain tensors among DTensors
     return trace, [each.full_tensor() if isinstance(each, DTensor) else each for each in model.parameters()]
 
 

@@ -140,6 +140,8 @@ def _deviation_sentence(fault: FaultKind, deviation: Deviation) -> str:
     """Write which ranks deviate, and from which call of the others."""
     who, others = format_ranks(deviation.ranks).capitalize(), format_ranks(deviation.others)
     call, expected = call_at(deviation.call), call_at(deviation.expected)
+    if call == expected and deviation.call.group != deviation.expected.group:  # the same line, for two groups
+        call, expected = f"{call} for group {deviation.call.group}", f"{expected} for group {deviation.expected.group}"
     if fault == "missing" and deviation.extra and len(deviation.ranks) > len(deviation.others):
         return f"{who} went on to {call}, while {others} called {expected}."
     if fault == "missing" and deviation.extra:

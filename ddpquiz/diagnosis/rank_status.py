@@ -350,13 +350,11 @@ _MEANINGS = {
     ),
     r".*CUDA error: invalid device ordinal": (
         "Rank {rank} asks at {where} for a GPU with a number that this machine does not have.",
-        "Number GPUs by LOCAL_RANK, which starts at 0 on each machine; ranks that share GPUs take LOCAL_RANK % "
-        "torch.cuda.device_count().",
+        "Number GPUs by LOCAL_RANK, from 0 on each machine; ranks that share: LOCAL_RANK % torch.cuda.device_count().",
     ),
     r".*Duplicate GPU detected": (
         "Rank {rank} uses the same GPU as another rank at {where}, which NCCL refuses.",
-        'Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective; NCCL needs a GPU for '
-        "each rank.",
+        'Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective.',
     ),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
     r"requires CUDA support|no CUDA-capable device|"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Call, CallOrder, Collective, Matching, Unfinished
 from ddpquiz.events.costs import Costs, DelayCosts, RankTraining
-from ddpquiz.events.event import FORM, JOIN, Operation
+from ddpquiz.events.event import FORM, JOIN, POINT_TO_POINT, Operation
 from ddpquiz.events.mismatch import Mismatch, Mismatches
 
 _OPEN = 2000  # operations of a rank whose end is not known; beyond that the oldest counts as ended
@@ -239,7 +239,9 @@ class Timeline:
                 self._settle(send)
         if not call.operation.in_background:
             self.delays.unblock(event.rank, event.time, collective, call.operation.place)
-        self._by_rank[event.rank].end(call, event.time)
+        # NCCL connects the members of a group within the first call, which blocks the script until all have called
+        connects = event.started is not None and collective.index == 0 and call.operation.op not in POINT_TO_POINT
+        self._by_rank[event.rank].end(call, call.issued if connects else call.entered, event.time)
         calls = collective.calls.values()
         if all(made.ended is not None for made in calls) and any(made.failed for made in calls):
             self._unfinished.fail(collective)
@@ -336,13 +338,13 @@ class _RankTimeline:
             if len(self._flights) > _OPEN:
                 self._flights.popleft()
 
-    def end(self, call: Call, time: float) -> None:
-        """Note that an operation is done; a failed one has no later events."""
+    def end(self, call: Call, since: float, time: float) -> None:
+        """Note that an operation is done, which blocked the rank since `since`; a failed one has no later events."""
         if not call.operation.in_background:
             call.blocks = ((call.entered, time),)
-            self._close(call, call.entered, time)
-        elif call.failed and (since := self._close(call, None, time)) is not None:
-            call.blocks = (*call.blocks, (since, time))
+            self._close(call, since, time)
+        elif call.failed and (began := self._close(call, None, time)) is not None:
+            call.blocks = (*call.blocks, (began, time))
 
     def wait(self, collective: Collective, call: Call, since: float, until: float | None = None) -> None:
         """Note that the script begins to wait for a background operation, or that it has waited until `until`."""

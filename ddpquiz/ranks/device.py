@@ -31,6 +31,7 @@ class Device:
     backend: str  # gloo | nccl
     reason: str
     lack: str = ""  # why NCCL cannot be used
+    is_shared: bool = False  # several ranks use one GPU
 
 
 def default_ranks(machine: Machine) -> int:
@@ -41,14 +42,14 @@ def default_ranks(machine: Machine) -> int:
 def choose(wanted: str, ranks: int, machine: Machine, *, may_share: bool = False) -> Device:
     """Return the device for `ranks` ranks; `wanted` is auto, cpu or cuda.
 
-    NCCL refuses two ranks on one GPU, so it is used only if there is one for each rank. Where ranks `may_share` GPUs,
-    because the script says which it takes, Gloo connects them.
+    NCCL refuses two ranks of one machine on one GPU, so it is used only if there is one for each rank, or if ranks
+    `may_share` GPUs and `wanted` is cuda: then each passes for a machine of its own (NCCL_HOSTID).
     """
     gpus = plural(machine.gpus, "GPU") if machine.gpus else "no GPUs"
     enough = machine.gpus >= ranks and machine.nccl
-    if wanted == "cuda" and not enough and may_share and machine.gpus and machine.gloo:
-        lack = f"{gpus} found, " + ("NCCL needs one per rank" if machine.nccl else "and this torch has no NCCL")
-        return Device("cuda", "gloo", f"{plural(ranks, 'rank')} on GPU over Gloo · {lack}", lack)
+    if wanted == "cuda" and not enough and may_share and machine.gpus and machine.nccl:
+        reason = f"{plural(ranks, 'rank')} on GPU over NCCL · {gpus} found, which the ranks share"
+        return Device("cuda", "nccl", reason, is_shared=True)
     if wanted == "cuda" and not enough:
         lack = "this torch has no NCCL" if machine.gpus and not machine.nccl else f"{gpus} found"
         raise UserError(

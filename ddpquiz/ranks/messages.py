@@ -46,8 +46,8 @@ class RunPlan:
     request: Request
     script: str  # absolute path
     ranks: int  # on this machine
-    device: str  # cpu or cuda
     backend: str
+    shares_gpus: bool
     no_nccl: str  # why Gloo replaces NCCL
     cwd: str
     epoch: float  # time.monotonic() when the run was requested; all times of events count from here

@@ -36,7 +36,7 @@ class Processes:
         ends = self._open_pipes()
         plan = messages.RunPlan(
             number=self.number, request=request, script=str(script.path), ranks=ranks,
-            device=device.kind, backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()),
+            backend=device.backend, shares_gpus=device.is_shared, no_nccl=device.lack, cwd=str(Path.cwd()),
             epoch=self.epoch, environment=_environment(request, device, ranks), claims=script.claims,
             preload=preloads(script.source), open_files=server.open_files, pack=script.pack,
         )  # fmt: skip
@@ -169,15 +169,15 @@ class Processes:
         """Return whether the kernel has killed a process for its memory since the run began (Linux)."""
         return forks.kernel_kills() > self._kernel_kills
 
-    def cpu_seconds(self) -> float:
-        """Return the processor time of the ranks' main threads, and on Linux of the processes that they started.
+    def cpu_seconds(self) -> dict[int, float]:
+        """The processor time of each rank's main thread, and on Linux of the processes that it started.
 
         Other threads do not count: a logger's heartbeat is no progress.
         """
-        seconds = 0.0
-        for pid in self.pids.values():
+        seconds = {}
+        for rank, pid in self.pids.items():
             _, *started = forks.family(pid)
-            seconds += forks.main_thread_seconds(pid) + sum(map(forks.cpu_seconds, started))
+            seconds[rank] = forks.main_thread_seconds(pid) + sum(map(forks.cpu_seconds, started))
         return seconds
 
     def is_stopped(self, rank: int) -> bool:

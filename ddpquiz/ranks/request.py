@@ -14,7 +14,7 @@ class Request:
     args: Sequence[str] = ()
     ranks: int | None = None  # None: one per GPU if there are several, else four
     device: str = "auto"  # auto, cpu or cuda
-    may_share_gpus: bool = False  # on cuda with fewer GPUs than ranks; the script says which GPU a rank takes
+    may_share_gpus: bool = False  # on cuda, where the script says which GPU each rank takes
     timeout: float | None = None  # seconds without any movement that count as a hang; None: never
     module: str = ""  # the script's name for `python -m`, if it runs that way
     restarts: int = 0  # how often failed ranks are started again, under torchrun's agent

@@ -117,7 +117,7 @@ class Run:
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the ranks have used; see Processes."""
-        return self._processes.cpu_seconds()
+        return sum(self._processes.cpu_seconds().values())
 
     def stop(self, why: str) -> None:
         """End every process; the remaining events still come, and the last one says `why`."""
@@ -280,7 +280,8 @@ class Watchdog:
         self.stacks: dict[int, str] = {}
         self._asked: tuple[Reason, float, float] | None = None  # why, when, and since when nothing has moved
         self._latest = 0.0  # by then every rank that can has written its stack
-        self._cpu, self._cpu_at = 0.0, 0.0
+        self._cpu: dict[int, float] = {}
+        self._cpu_at = 0.0
 
     def moved(self, now: float) -> None:
         self.moved_at = max(self.moved_at, now)
@@ -337,7 +338,7 @@ class Watchdog:
         if self.diagnose and (since := seen.timeline.mismatched_since()) is not None and now - since > MISMATCH:
             return "mismatch", since
         silent = self.timeout is not None and now - self.moved_at > self._patience(seen)
-        if silent and not self._is_computing(now):
+        if silent and not self._is_computing(now, seen):
             return "hang", self.moved_at
         if self.diagnose and not self._noticed and now - self._recorded_at > NOTICE:
             return "stall", self._recorded_at
@@ -365,10 +366,14 @@ class Watchdog:
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)
 
-    def _is_computing(self, now: float) -> bool:
-        """Return whether the silent ranks use a processor."""
+    def _is_computing(self, now: float, seen: RunState) -> bool:
+        """Return whether silent ranks use a processor, but for those that wait for a GPU: torch spins meanwhile."""
+        on_gpu = seen.began is not None and seen.began.device == "cuda"
         used, before = self.processes.cpu_seconds(), self._cpu
-        busy = used - before > max(_TICK, _IDLE * (now - self._cpu_at))
+        spent = sum(
+            seconds - before.get(rank, 0.0) for rank, seconds in used.items() if not (on_gpu and seen.waits_in(rank))
+        )
+        busy = spent > max(_TICK, _IDLE * (now - self._cpu_at))
         self._cpu, self._cpu_at = used, now
         if busy:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time

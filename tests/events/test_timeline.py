@@ -140,14 +140,19 @@ def test_the_time_in_which_a_rank_joins_the_others_is_waiting():
     assert timeline.spans(0, 3)[1].op == "init_process_group"
 
 
-def test_on_a_gpu_its_own_times_count():
+def test_on_a_gpu_its_own_times_count_and_the_first_call_of_a_group_connects_its_members():
     early, late = Rank(0), Rank(1)
-    early.issue("all_reduce", 1)
-    early.end(5, started=2).exit(6)
-    late.issue("all_reduce", 1)
-    late.end(5, started=4).exit(6)
-    timeline = folded(early, late, end=6, device="cuda")
-    assert spans(timeline, 0, 6) == [("compute", 0, 2), ("waiting", 2, 4), ("communication", 4, 5), ("compute", 5, 6)]
+    for rank, called, ready, second in ((early, 1, 3.5, 5), (late, 2, 3, 7)):
+        rank.issue("all_reduce", called)
+        rank.end(4, started=ready)
+        rank.issue("all_reduce", 4.5)
+        rank.end(8, started=second).exit(9)
+    timeline = folded(early, late, end=9, device="cuda")
+    assert spans(timeline, 0, 9) == [
+        ("compute", 0, 1), ("waiting", 1, 3.5), ("communication", 3.5, 4),
+        ("compute", 4, 5), ("waiting", 5, 7), ("communication", 7, 8), ("compute", 8, 9),
+    ]  # fmt: skip
+    assert spans(timeline, 1, 9)[:3] == [("compute", 0, 2), ("waiting", 2, 3.5), ("communication", 3.5, 4)]
     assert timeline.costs.late[1].lost == 2
 
 

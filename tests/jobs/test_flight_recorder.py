@@ -9,7 +9,9 @@ import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
 
+from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.events.event import Began, Ended, Issued, Started
+from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.dump_file import NAMES, Owner, load, owner_of, rank_of
 from ddpquiz.jobs.dumped_job import read_dumps
 
@@ -255,3 +257,16 @@ def test_without_the_users_own_frames_the_line_of_a_library_is_named(tmp_path):
 @pytest.mark.parametrize(("name", "rank"), [("trace_0", 0), ("a7_12", 12), ("rank_3.json", 3), ("nccl.5.pickle", 5)])
 def test_the_file_name_ends_in_the_rank(name, rank):
     assert rank_of(Path(name)) == rank
+
+
+NCCL = Path(__file__).parent.parent / "data/nccl"  # logs and dumps of real jobs
+
+
+def test_groups_that_ranks_use_in_opposite_orders_are_named_where_the_calls_read_the_same():
+    state = RunState()
+    job = read_dumps(sorted(NCCL.joinpath("order_timeout").glob("trace_*")))
+    for event in job.events:
+        state.add(event)
+    assert diagnose_record(job, state).sentence == (
+        "Rank 1 called all_reduce at job.py:13 for group 2 where rank 0 called all_reduce at job.py:13 for group 1."
+    )

@@ -41,15 +41,15 @@ def test_gpus_that_are_not_there_are_refused():
     )
 
 
-def test_a_script_of_your_own_may_share_gpus_over_gloo_when_you_ask_for_them():
+def test_ranks_of_a_script_of_your_own_share_gpus_when_you_ask_for_them():
     assert choose("cuda", 3, machine(1), may_share=True) == Device(
-        "cuda", "gloo", "3 ranks on GPU over Gloo · 1 GPU found, NCCL needs one per rank",
-        "1 GPU found, NCCL needs one per rank",
-    )  # fmt: skip
-    assert choose("cuda", 2, machine(2), may_share=True).backend == "nccl"
+        "cuda", "nccl", "3 ranks on GPU over NCCL · 1 GPU found, which the ranks share", is_shared=True
+    )
+    assert not choose("cuda", 2, machine(2), may_share=True).is_shared
     assert choose("auto", 3, machine(1), may_share=True).kind == "cpu"
-    with pytest.raises(UserError, match="3 ranks on GPUs need 3 GPUs"):
-        choose("cuda", 3, machine(0), may_share=True)
+    for without in (machine(0), machine(1, nccl=False)):
+        with pytest.raises(UserError, match="3 ranks on GPUs need 3 GPUs"):
+            choose("cuda", 3, without, may_share=True)
 
 
 def test_a_torch_without_gloo_is_refused_on_cpu():

@@ -2,13 +2,16 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import end, of, run
 
-from ddpquiz.events.event import Hung
+from ddpquiz.events.event import Began, Hung, Issued, Operation, Started
+from ddpquiz.events.run_state import RunState
+from ddpquiz.ranks.run import Watchdog
 
 pytestmark = passed.ENGINE
 
@@ -82,3 +85,15 @@ def test_a_long_computation_of_a_child_is_not_a_hang(script):
 
 def test_waiting_without_communication_is_not_a_hang(script):
     assert end(run(script("time.sleep(2)"), timeout=0.5)).ok
+
+
+@pytest.mark.parametrize(("device", "hangs"), [("cuda", True), ("cpu", False)])
+def test_a_rank_that_waits_for_a_gpu_spins_and_is_not_computing(device, hangs):
+    seen, used = RunState(), iter([{0: 1.0, 1: 0.0}, {0: 2.0, 1: 0.0}])
+    seen.add(Began("train.py", (), 2, device, "nccl", ""))
+    for rank in (0, 1):
+        seen.add(Started(0.0, rank, 1))
+    seen.add(Issued(0.5, 0, 1, Operation("all_reduce", (0, 1), None, ((4,),), "float32", 16, "train.py", 3)))
+    watchdog = Watchdog(SimpleNamespace(cpu_seconds=lambda: next(used)), 1.0, "train.py")
+    watchdog._is_computing(1.0, seen)
+    assert watchdog._is_computing(2.0, seen) is not hangs

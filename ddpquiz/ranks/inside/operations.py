@@ -6,6 +6,7 @@ operation is open until the script has waited for it, or until a GPU is done wit
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
@@ -168,6 +169,7 @@ def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
 _LONG = 50e-6  # seconds; shorter waits are not reported
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped
 _PACE = 0.001  # seconds between two polls of a GPU
+_PATIENCE = 1.0  # seconds to wait for the end of a poll, when the process ends
 
 
 @dataclass(slots=True, eq=False)
@@ -203,7 +205,7 @@ class OpenOperations:
         self.running: set[int] = set()  # numbers of operations whose end has not been sent
         self.by_work: dict[int, OpenOperation] = {}
         self.by_storage: dict[int, OpenOperation] = {}  # of functional collectives, by where their output lies
-        self.gpu = GpuPoller(writer.now)
+        self.gpu = GpuPoller(writer.now, writer.write)
 
     def add(self, where: dict[int, OpenOperation], key: int, opened: OpenOperation) -> None:
         """Add an operation to one of our dictionaries; drop the oldest if there are too many."""
@@ -244,11 +246,12 @@ class OpenOperations:
         The GPU ends operations with the same `stream` in the order in which they were called.
         """
 
-        def report(began: float) -> None:
-            if opened.number in self.running:
-                self.running.remove(opened.number)
-                self.writer.write(self.writer.ended(self.writer.now(), opened.number, began))
+        def report(began: float) -> Line:
             self.remove(opened)
+            if opened.number not in self.running:
+                return ""
+            self.running.remove(opened.number)
+            return self.writer.ended(self.writer.now(), opened.number, began)
 
         has_ended = _mark().query if opened.work is None else opened.work.is_completed
         self.gpu.add(Queued(opened.begun.query, has_ended, report), stream)
@@ -260,8 +263,8 @@ class OpenOperations:
             copy.copy_(each, non_blocking=True)
         copied = _mark().query
 
-        def report(_: float) -> None:
-            self.writer.write(self.writer.result(self.writer.now(), opened.number, values_of(copies)))
+        def report(_: float) -> Line:
+            return self.writer.result(self.writer.now(), opened.number, values_of(copies))
 
         self.gpu.add(Queued(copied, copied, report), "results")
 
@@ -310,25 +313,26 @@ def _failed(future: Any) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Queued:
-    """Work in the queue of a GPU. `report` is called once it has ended, with the time at which it was seen to begin."""
+    """Work in the queue of a GPU; `report` gets when it was seen to begin, and returns what to write at its end."""
 
     has_begun: Callable[[], bool]
     has_ended: Callable[[], bool]
-    report: Callable[[float], None]
+    report: Callable[[float], Line]
     began: float | None = None
 
 
 class GpuPoller:
-    """Reports when queued work has ended, from a thread of its own; `now` is its clock.
+    """Writes what queued work reports when it has ended, from a thread of its own; `now` is its clock.
 
     Only the first in each stream is queried: a script may queue thousands of operations before it waits for the GPU.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], float], write: Callable[..., None]) -> None:
+        self.now, self.write = now, write
         self._streams: dict[Hashable, deque[Queued]] = {}
         self._some = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_over = False
 
     def add(self, work: Queued, stream: Hashable) -> None:
         """Watch work that ends after everything that was added to the same stream before."""
@@ -337,28 +341,40 @@ class GpuPoller:
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="ddpquiz GPU poller", daemon=True)
             self._thread.start()
+            atexit.register(self._stop)
 
     def poll(self) -> None:
-        """Report all work that has ended."""
+        """Write what has ended: all of it at once, since each write lets another thread run."""
+        lines = []
         for queue in list(self._streams.values()):
             while queue and self._has_ended(queue[0]):
-                queue.popleft()
+                work = queue.popleft()
+                lines.append(work.report(work.began or 0.0))
+        if lines:
+            self.write(*lines)
 
     def _has_ended(self, work: Queued) -> bool:
         ended = work.has_ended()
         if work.began is None and (ended or work.has_begun()):
             work.began = self.now()
-        if ended and work.began is not None:
-            work.report(work.began)
         return ended
 
     def _watch(self) -> None:
-        while True:
+        while not self._is_over:
             self._some.wait()
             self._some.clear()
-            while any(self._streams.values()):
+            while any(self._streams.values()) and not self._is_over:
                 self.poll()
                 time.sleep(_PACE)
+
+    def _stop(self) -> None:
+        """End the thread: one that is inside torch when the interpreter shuts down would abort the process."""
+        self._is_over = True
+        self._some.set()
+        if self._thread:
+            self._thread.join(_PATIENCE)
+            if not self._thread.is_alive():
+                self.poll()
 
 
 def mark_for(tensors: Any) -> Any:
@@ -372,5 +388,16 @@ def mark_for(tensors: Any) -> Any:
 def _mark() -> Any:
     """Return an event that the GPU passes when everything that is queued so far is done."""
     event = torch.cuda.Event()
-    event.record()
+    event.record(_current_stream())
     return event
+
+
+_streams: dict[Any, Any] = {}  # that were current; a script has few
+
+
+def _current_stream() -> Any:
+    """The current stream; torch.cuda.current_stream makes a new object, which costs more than to record an event."""
+    identity = torch_private.current_stream()
+    if identity is None or identity not in _streams:
+        _streams[identity] = torch.cuda.current_stream()
+    return _streams[identity]

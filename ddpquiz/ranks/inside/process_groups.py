@@ -34,8 +34,7 @@ def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[
                 sys.exit(f"The script asks for {asked}, and --strict forbids Gloo instead: {plan.no_nccl}.")
             args, kwargs = args[1:], kwargs | {"backend": "gloo"}
             kwargs.pop("device_id", None)
-            where = "on CPU" if plan.device == "cpu" else f"here: {plan.no_nccl}"
-            writer.note(f"The script asks for {asked}; Gloo replaces it {where}.")
+            writer.note(f"The script asks for {asked}; Gloo replaces it on CPU.")
         forget_groups()
         line = line_in(plan.script)
         writer.send(Joining(writer.now(), writer.rank, done=False, line=line))

@@ -114,6 +114,15 @@ def default_store() -> Any:
     return get() if get else None
 
 
+def current_stream() -> Any:
+    """What tells the current stream of the current GPU from others; None if torch does not tell it.
+
+    A build for CPUs has none of these names.
+    """
+    find, device = getattr(torch._C, "_cuda_getCurrentStream", None), getattr(torch._C, "_cuda_getDevice", None)  # noqa: SLF001
+    return find(device()) if find and device else None
+
+
 def exclude_from_graphs() -> None:
     """Let torch.compile run the recorder's functions as they are, instead of compiling them with the script's.
 

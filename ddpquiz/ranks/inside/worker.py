@@ -55,6 +55,9 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     writer = _open_pipes(rank, fds, plan)
     os.environ.clear()
     os.environ.update(plan.environment, **variables)
+    if plan.shares_gpus:  # NCCL refuses two ranks of one machine on one GPU; it takes ranks of two machines
+        os.environ.setdefault("NCCL_HOSTID", f"rank-{rank}")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     tempfile.tempdir = None  # a module that was imported before the fork may have asked for it
     os.chdir(plan.cwd)
     torch.set_num_threads(_threads(os.environ.get("OMP_NUM_THREADS", "")))
