@@ -98,8 +98,9 @@ def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagno
     by_rank = {wait.rank: wait for wait in reversed(together) if wait.sequence == least}
     waiting = sorted(by_rank.values(), key=lambda wait: -1 if wait.rank is None else wait.rank)
     members = {wait.rank for wait in waiting if wait.rank is not None}
+    others = [wait for wait in timeouts if wait.group != first.group]
     limits = []
-    if others := [wait for wait in timeouts if wait.group != first.group]:
+    if others:
         other = evidence.earliest(others)
         ranks = {wait.rank for wait in others if wait.rank is not None}
         limits.append(f"{capital(ranks)} timed out in another group too, in {asked(other.op, other.elements)}.")
@@ -110,7 +111,25 @@ def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagno
     behind = _behind(evidence, first.group, least, members) if first.group else {}
     if behind:
         return _of_behind(evidence, behind, waiting, limits)
-    return _of_unknown_wait(evidence, waiting, {wait.rank for wait in timeouts if wait.rank is not None}, limits)
+    heard = {wait.rank for wait in timeouts if wait.rank is not None}
+    if first.group and heard - members and not evidence.silent(heard):
+        return _of_crossed_groups(evidence, waiting, [wait for wait in others if wait.rank not in members])
+    return _of_unknown_wait(evidence, waiting, heard, limits)
+
+
+def _of_crossed_groups(
+    evidence: LogEvidence, waiting: Sequence[LoggedWait], others: Sequence[LoggedWait]
+) -> Diagnosis:
+    """The verdict where every rank timed out, some in one group and some in another."""
+    ranks = tuple(sorted({wait.rank for wait in (*waiting, *others) if wait.rank is not None}))
+    calls = f"{_waited(waiting)}, but {_waited(others)[0].lower()}{_waited(others)[1:]}"
+    groups = f"groups {waiting[0].group} and {others[0].group}"
+    found = Diagnosis(
+        "order", ranks, f"{calls}: the calls are of {groups}.", tuple(evidence.wait_positions([*waiting, *others])),
+        advice=f"Call collectives of several groups in the same order on every rank. {RECORD_MORE}",
+        limits=(f"The logs do not say who is in {groups}; if these ranks are in both, they came in different order.",),
+    )  # fmt: skip
+    return evidence.complete(found, (), [*waiting, *others])
 
 
 def _of_different_waits(

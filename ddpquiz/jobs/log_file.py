@@ -478,7 +478,7 @@ class _Reader:
         for index, fact in enumerate(self._facts[self._first :], self._first):
             if isinstance(fact, LoggedExit) and fact.is_local:
                 self._facts[index] = replace(fact, rank=self._local.get(fact.rank or 0, fact.rank))
-        if rank is not None and not any(known is not None for known in self._writers):
+        if rank is not None and {*self._writers} <= {rank}:
             self._seen.add(rank)
 
     def job(self, ranks: int, names: tuple[str, ...]) -> JobLog:
