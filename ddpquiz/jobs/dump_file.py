@@ -139,9 +139,10 @@ class DumpReader:
 
     def read(self, path: Path) -> Dump:
         """Return what a dump says; UserError if its fields cannot be those of a dump."""
+        rank = rank_of(path) if names_a_rank(path) else None
         values = DumpFields(load(path))
         try:
-            return self._dump(path, rank_of(path, values), values)
+            return self._dump(path, rank_of(path, values) if rank is None else rank, values)
         except ValueError as wrong:
             raise UserError(f"{path} is not a dump that ddpquiz can read: {wrong}. {_HOW}") from None
 

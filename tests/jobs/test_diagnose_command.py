@@ -47,8 +47,8 @@ def test_the_verdict_is_printed_as_json(dumps):
 def test_a_dump_that_is_missing_is_named_with_what_stays_open(dumps):
     (dumps / "trace_1").unlink()
     ran = run(dumps)
-    assert ran.stdout.startswith("A rank is dead\n")
-    assert "it died, or its file was not collected" in " ".join(ran.stdout.split())
+    assert ran.stdout.startswith("A rank left no record\n")
+    assert "it died, it was busy and so noticed nothing, or its file was not collected" in " ".join(ran.stdout.split())
     assert "2 of 3 ranks; nothing of rank 1" in ran.stdout
 
 
@@ -86,9 +86,9 @@ def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
 
 
 MISTAKES = {
-    "empty": "empty holds no records, it is empty. Name a folder with rank-N.jsonl of `ddpquiz.record`",
+    "empty": "empty holds no records, it is empty. Name rank-N.jsonl of `ddpquiz.record`",
     "none": "There is no file or folder",
-    "text/notes.txt": "notes.txt",
+    "text/notes.md": "notes.md",
 }
 
 
@@ -96,7 +96,7 @@ MISTAKES = {
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
-    (tmp_path / "text/notes.txt").write_text("hello")
+    (tmp_path / "text/notes.md").write_text("hello")
     ran = run(tmp_path / name)
     assert ran.returncode == 1
     assert MISTAKES[name] in ran.stderr
