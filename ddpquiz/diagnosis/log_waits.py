@@ -117,9 +117,7 @@ def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagno
     return _of_unknown_wait(evidence, waiting, heard, limits)
 
 
-def _of_crossed_groups(
-    evidence: LogEvidence, waiting: Sequence[LoggedWait], others: Sequence[LoggedWait]
-) -> Diagnosis:
+def _of_crossed_groups(evidence: LogEvidence, waiting: Sequence[LoggedWait], others: Sequence[LoggedWait]) -> Diagnosis:
     """The verdict where every rank timed out, some in one group and some in another."""
     ranks = tuple(sorted({wait.rank for wait in (*waiting, *others) if wait.rank is not None}))
     calls = f"{_waited(waiting)}, but {_waited(others)[0].lower()}{_waited(others)[1:]}"
