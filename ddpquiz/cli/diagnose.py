@@ -58,6 +58,8 @@ def diagnose(
     if save:
         saving.format_of(save)
     record = read_job(paths, ranks)
+    if save and record.has_only_logs and save.suffix != ".html":
+        raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState()
     for event in record.events:
         state.add(event)

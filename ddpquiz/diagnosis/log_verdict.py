@@ -52,6 +52,9 @@ def diagnose_log(log: JobLog) -> Diagnosis:
         first = evidence.earliest(causes)
         if first_wait is None or not evidence.is_before(first_wait, first):
             return _of_error(evidence, first, causes, silent_ends)
+    signalled = evidence.notice("dump_signal")
+    if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
+        return log_waits.of_dump_signal(evidence, signalled)
     if silent_ends and first_wait is None:
         return _of_exit(evidence, silent_ends)
     if laggards:
@@ -148,7 +151,7 @@ def _of_error(
     if ended := [rank for rank in silent_ends if rank not in cause]:
         how = ended_words(evidence.exits[ended[0]].status)
         limits.append(f"{capital(ended)} {how} too; the logs do not show which was first.")
-    if "CUDA error" in first.message:
+    if "CUDA error" in f"{first.error} {first.message}":
         limits.append(_CUDA_LATER)
         noticed = evidence.notice("device_assert")
         found = replace(found, evidence=(str(noticed.at),) if noticed else ())

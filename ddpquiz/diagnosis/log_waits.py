@@ -215,6 +215,24 @@ def _of_unknown_wait(
     return evidence.complete(found, (), waiting, limits)
 
 
+def of_dump_signal(evidence: LogEvidence, signalled: LoggedNotice) -> Diagnosis:
+    """The verdict where ranks write that another one had timed out, and its own lines are not in the logs."""
+    first = format_ranks(signalled.ranks)
+    last: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
+    for rank, each in sorted({each.rank: each for each in evidence.progress if each.rank is not None}.items()):
+        last[each.group, each.enqueued, each.completed].append(rank)
+    positions = tuple(
+        RankPosition(tuple(ranks), f"last enqueued number {enqueued}, completed {completed}, of group {group}")
+        for (group, enqueued, completed), ranks in last.items()
+    )
+    found = Diagnosis(
+        "unknown", (), f"{_sentence(first)} timed out in a collective, say the other ranks; in which one is not here.",
+        positions, advice=f"Look at the lines of {first} before that: they name the collective. {RECORD_MORE}",
+        limits=("The ranks that had completed all that they enqueued did not wait in a collective of their group.",),
+    )  # fmt: skip
+    return evidence.complete(found, (), [signalled])
+
+
 def _waited(waits: Sequence[LoggedWait]) -> str:
     """A sentence on ranks that waited in the same call, without its full stop."""
     ranks = {wait.rank for wait in waits if wait.rank is not None}

@@ -356,6 +356,10 @@ _MEANINGS = {
         "Rank {rank} uses the same GPU as another rank at {where}, which NCCL refuses.",
         'Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective.',
     ),
+    r".*NCCL error in: .*?Last error:\n(?P<last>[^\n]+)": (
+        "NCCL failed on rank {rank} at {where}: {last}.",
+        "NCCL_DEBUG=WARN makes NCCL write more; NCCL_DEBUG=INFO also shows which network and GPUs it uses.",
+    ),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
     r"requires CUDA support|no CUDA-capable device|"
     r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"

@@ -78,7 +78,7 @@ class Diagnosis:
     @property
     def rank(self) -> int | None:
         """The rank whose output shows the fault; None if several ranks are at fault, unless each of them failed."""
-        return self.culprits[0] if len(self.culprits) == 1 or self.fault == "dead" else None
+        return next(iter(self.culprits), None) if len(self.culprits) == 1 or self.fault == "dead" else None
 
     def as_json(self) -> dict[str, Any]:
         return {"event": "verdict"} | asdict(self)

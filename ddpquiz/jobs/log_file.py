@@ -145,6 +145,7 @@ NOTICES = {  # kinds of notices, and how their lines read
     "nccl_warning": r"NCCL WARN (?P<said>.+)",
     "device_assert": r"(?P<said>\S+: .*block: \[\d.*Assertion `.*` failed)",
     "memory_killer": r"(?P<said>.*(?:oom[-_]kill|Out of memory: Kill|OOM Killed|OOMKilled|Out Of Memory).*)",
+    "dump_signal": r".*(?P<said>Received a dump signal due to a collective timeout from +rank \d+)",
     "launcher_signal": r".*(?P<said>Received \S+ death signal, shutting down workers)",
     "time_limit": r"(?P<said>.*CANCELLED AT .*)",
     "restart": r".*(?P<said>attempts left; will restart worker group|Stopping worker group.*restart)",
@@ -279,6 +280,7 @@ _TRIGGER = re.compile(
     r"lagging ranks|failed to pass monitoredBarrier|Detected mismatch between collectives|exitcode|Root Cause|"
     r"global rank: |srun: error|NCCL WARN|Assertion `|oom[-_]kill|ut of memory: Kill|OOM ?Killed|Out Of Memory|"
     r"death signal|CANCELLED AT|restart|watchdog got stuck|Heartbeat monitor timed out|what\(\):|closing signal|"
+    r"thread terminated with exception|exits with return code|"
     r"Fatal Python error|^Failures:|^-- Process \d+ terminated|torch/distributed/elastic|^#\d"
 )
 _OP = r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<elements>\d+))?"
@@ -287,9 +289,11 @@ _WATCHDOG = re.compile(rf"Watchdog caught collective operation timeout: WorkNCCL
 _OLD_WATCHDOG = re.compile(rf"Watchdog caught collective operation timeout: WorkNCCL\({_OP}.*?\) ran for (?P<ms>\d+)")
 _ASYNC = re.compile(rf"WorkNCCL\(SeqNum=(?P<sequence>\d+), {_OP}.*?\).*?async exception: (?P<reason>.*)")
 _GROUP = re.compile(
-    r"\[PG (?:ID (?P<id>\d+) PG GUID (?P<guid>[^\s(\]]+)(?:\([^)]*\))?|(?P<old>\d+)(?: ?\([^)]*\))?) "
-    r"Rank (?P<in_group>\d+)\]"
+    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\s(\]]+)|(?P<old>\d+))(?: ?\((?P<name>[^)]*)\))? Rank (?P<in_group>\d+)\]"
 )
+_DEFAULT = "default_pg"
+_CUDA_ERROR = re.compile(r"terminated with exception: CUDA error: (.+)")
+_DEEPSPEED = re.compile(r"--local_rank=(\d{1,4})'.* exits with return code = (-?\d+)")
 _IN_GROUP = re.compile(r"\[Rank (\d+)\]")
 _STATUS = re.compile(
     r"(?:(?:work sequence id|at work|NCCL work): (?P<sequence>-?\d+)[^\d]*?)?[Ll]ast enqueued (?:\w+ )?work: "
@@ -602,7 +606,12 @@ class _Reader:
 
     def _say_of_nccl(self, writer: _Writer, text: str, at: LogLine, rank: int | None) -> None:
         """What the watchdog, its desync report and the monitored barrier write."""
-        if found := _WATCHDOG.search(text) or _OLD_WATCHDOG.search(text) or _ASYNC.search(text):
+        if "thread terminated with exception" in text:  # it tells again what the watchdog has said
+            if found := _CUDA_ERROR.search(text):
+                self._facts.append(
+                    LoggedError(at=at, rank=rank, error="CUDA error", message=found[1], traceback="", uncaught=True)
+                )
+        elif found := _WATCHDOG.search(text) or _OLD_WATCHDOG.search(text) or _ASYNC.search(text):
             self._add_wait(writer, _wait(found.groupdict(), at, rank))
         if "ast enqueued" in text and (found := _STATUS.search(text)):
             self._add_progress(writer, text, found, at, rank)
@@ -625,6 +634,8 @@ class _Reader:
             self._facts.append(LoggedExit(at=at, rank=int(found[2]), status=int(found[1]), first=True, is_local=True))
         elif "Root Cause (first observed failure)" in text or text.startswith("Failures:"):
             self._in_summary, self._is_root = True, "Root Cause" in text
+        elif found := _DEEPSPEED.search(text):
+            self._facts.append(LoggedExit(at=at, rank=int(found[1]), status=int(found[2]), first=True, is_local=True))
         elif found := _SRUN.search(text):
             status = int(found["code"]) if found["code"] else _SIGNALS.get(found["how"].strip(), 1)
             status = 128 - status if 128 < status < 192 else status  # how a shell reports signals
@@ -634,7 +645,7 @@ class _Reader:
         for kind, pattern in _NOTICE.items():
             if found := pattern.match(text) if kind != "nccl_warning" else pattern.search(text):
                 said = found["said"].strip()
-                ranks = _numbers(" ".join(re.findall(r"\brank (\d+)", said))) if kind == "nccl_warning" else ()
+                ranks = _numbers(" ".join(re.findall(r"\brank (\d+)", said)))
                 self._facts.append(LoggedNotice(at=at, rank=rank, kind=kind, said=said, ranks=ranks))
                 return
 
@@ -747,10 +758,11 @@ def _wait(found: dict[str, str | None], at: LogLine, rank: int | None) -> Logged
 
 
 def _rank_in(text: str) -> int | None:
-    """The rank that a message of torch names: in the default group it is the rank of the job."""
+    """The rank that a message of torch names, if it is one of the job: other groups number their members anew."""
     found = _GROUP.search(text)
     if found:
-        return int(found["in_group"])
+        is_default = found["name"] == _DEFAULT or (found["guid"] or found["old"]) == "0"
+        return int(found["in_group"]) if is_default else None
     found = _IN_GROUP.search(text)
     return int(found[1]) if found else None
 
@@ -759,7 +771,8 @@ def _group_in(text: str) -> str:
     found = _GROUP.search(text)
     if not found:
         return ""
-    return str(found["guid"] or found["old"] or found["id"])
+    name = found["guid"] or found["old"]
+    return f"{name} ({found['name']})" if found["name"] and found["name"] != _DEFAULT else name
 
 
 def _date(text: str) -> int | None:

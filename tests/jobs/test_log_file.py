@@ -163,6 +163,45 @@ def test_the_heartbeat_monitor_that_aborts_a_rank_is_quoted(tmp_path):
     assert found.sentence == "Rank 25 was ended by SIGABRT. Before that: Heartbeat monitor timed out"
 
 
+def test_what_the_watchdog_tells_again_when_it_ends_a_process_is_told_once(tmp_path):
+    again = (
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+        f"  what():  [PG ID 2 PG GUID 3 Rank 5] Process group watchdog thread terminated with exception: {WATCHDOG}{ENDED}"
+    )
+    log = read(tmp_path, WORDINGS["2.7"] + again)
+    assert [wait.rank for wait in of(LoggedWait, log)] == [0]
+    assert log.seen == (0,)
+
+
+def test_an_error_of_the_gpu_that_only_the_watchdog_notices_is_the_ranks_own(tmp_path):
+    text = (
+        "[rank1]:[E409 05:10:01.930967482 ProcessGroupNCCL.cpp:1595] [PG ID 3 PG GUID 12(TENSOR_PARALLEL) Rank 0] Process "
+        "group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n"
+    )
+    found = diagnose_log(read(tmp_path, text))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == "Rank 1 raised CUDA error: an illegal memory access was encountered"
+    assert "set CUDA_LAUNCH_BLOCKING=1" in found.limits[0]
+
+
+def test_the_end_of_a_log_names_the_rank_that_timed_out_before_it(tmp_path):
+    text = SLOW.partition("[rank2]:[E1127 08:29:26.444357767")[2]
+    found = diagnose_log(read(tmp_path, text))
+    assert (found.fault, found.culprits) == ("unknown", ())
+    assert found.sentence == "Rank 1 timed out in a collective, say the other ranks; in which one is not here."
+    assert "rank 2: last enqueued number 5, completed 5, of group 0" in map(str, found.positions)
+
+
+def test_deepspeeds_launcher_says_how_a_rank_ended(tmp_path):
+    text = (
+        "[2023-11-28 10:00:34,590] [ERROR] [launch.py:321:sigkill_handler] ['/opt/venv/bin/python', '-u', 'train.py', "
+        "'--local_rank=3', '--bf16'] exits with return code = -9\n"
+    )
+    found = diagnose_log(read(tmp_path, text))
+    assert (found.fault, found.culprits) == ("dead", (3,))
+    assert found.sentence == "Rank 3 was killed by SIGKILL."
+
+
 # What Slurm writes of the end of its tasks.
 SLURM = {
     "srun: error: node1: task 3: Exited with exit code 1\n": [(3, 1)],
