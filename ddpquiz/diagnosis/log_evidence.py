@@ -106,8 +106,10 @@ class LogEvidence:
             return first.at.number < second.at.number
         if first.at.second is None or second.at.second is None:
             return None
-        apart = second.at.second - first.at.second
-        return apart > 0 if abs(apart) >= _SURE else None
+        apart = second.at.second - first.at.second  # a line without a time may have been written later
+        if apart >= _SURE and first.at.is_timed:
+            return True
+        return False if apart <= -_SURE and second.at.is_timed else None
 
     def earliest(self, facts: Collection[Fact]) -> Fact:
         """The fact that was written first, as far as times of day and the order of lines say it."""

@@ -26,15 +26,17 @@ _QUOTED = 200  # characters of a line that a verdict quotes
 
 
 class LogLine(NamedTuple):
-    """A line of a log. `second` is when it was written, in whole seconds since the year began, if it says so.
+    """A line of a log. `second` is when it was written, in whole seconds since the year began.
 
-    The fraction is left out, because torch writes it without leading zeros in some versions.
+    If the line has no time, `second` is that of the last line that has one, and `is_timed` is False: it was written
+    then or later. Fractions are left out, because torch writes them without leading zeros in some versions.
     """
 
     file: str
     number: int
     text: str
     second: int | None = None
+    is_timed: bool = True
 
     def __str__(self) -> str:
         text = self.text if len(self.text) <= _QUOTED else f"{self.text[:_QUOTED]} ..."
@@ -239,6 +241,7 @@ class _Text(NamedTuple):
     local: int | None
     second: int | None
     logged: bool
+    is_timed: bool = True
 
 
 def _second(month: str | None, day: str | None, clock: str) -> int | None:
@@ -508,7 +511,7 @@ class _Reader:
         if line.second is not None:
             self._clock = line.second
         elif self._clock is not None:
-            line = line._replace(second=self._clock)  # not earlier than the line before
+            line = line._replace(second=self._clock, is_timed=False)
         rank, writer = self._writer_of(line)
         text = line.text
         if self._in_summary and self._read_summary(text, number, line.second):
@@ -522,7 +525,7 @@ class _Reader:
             writer.note(text)
         if _TRIGGER.search(text):
             said = _GLOG_FRONT.sub("", text).strip()[:400]
-            self._say(writer, line, LogLine(self._file, number, said, line.second), rank)
+            self._say(writer, line, LogLine(self._file, number, said, line.second, line.is_timed), rank)
 
     def _writer_of(self, line: _Text) -> tuple[int | None, _Writer]:
         """Which rank wrote a line, as far as it is known, and what was read of that writer."""
@@ -538,7 +541,7 @@ class _Reader:
 
     def _begin(self, writer: _Writer, raw: str, line: _Text, number: int, rank: int | None) -> None:
         self._close(writer)
-        at = LogLine(self._file, number, raw.strip(), line.second)
+        at = LogLine(self._file, number, raw.strip(), line.second, line.is_timed)
         owner = writer.process if rank is None else rank
         writer.open = _OpenError(at, owner, uncaught=line.rank is not None)
         writer.lines_since = 0

@@ -240,12 +240,21 @@ def test_a_time_limit_of_slurm_stops_a_job(tmp_path):
 KEY = 'Traceback (most recent call last):\n  File "/home/user/train.py", line {}, in <module>\n    x[0]\nKeyError: {}\n'
 
 
+def at(moment, text):
+    return "".join(f"2026-11-27 08:00:{moment:02} {line}\n" for line in text.splitlines())
+
+
 def test_the_first_of_two_errors_is_the_one_with_the_earlier_time(tmp_path):
-    early = "2026-11-27 08:00:00 INFO step 1\n" + KEY.format(7, 0)
-    late = "2026-11-27 08:00:30 INFO step 1\n" + KEY.format(9, 0)
-    found = diagnose_log(read(tmp_path, {"rank0.log": late, "rank1.log": early}))
+    found = diagnose_log(read(tmp_path, {"rank0.log": at(30, KEY.format(9, 0)), "rank1.log": at(0, KEY.format(7, 0))}))
     assert found.culprits == (1,)
     assert found.limits == ("Rank 0 raised KeyError later.",)
+
+
+def test_an_error_without_a_time_may_have_come_later_than_the_line_before(tmp_path):
+    early, late = at(0, "step 1") + KEY.format(7, 0), at(30, "step 9") + KEY.format(9, 0)
+    found = diagnose_log(read(tmp_path, {"rank0.log": late, "rank1.log": early}))
+    assert found.culprits == (1,)
+    assert found.limits == ("Rank 0 raised KeyError too; the logs do not show which of them was first.",)
 
 
 def test_two_errors_of_which_none_is_surely_the_first_are_both_told(tmp_path):
