@@ -181,9 +181,16 @@ class LogEvidence:
         if named and cause and named.rank not in cause and self.log.has_launcher:
             evidence.append(f"{named.at} (torchrun names the rank whose end it noticed first, not the cause)")
         return replace(
-            found, sentence=sentence, positions=positions, limits=(*found.limits, *limits),
+            found, sentence=sentence, positions=positions, limits=(*found.limits, *limits, *self._restarts()),
             evidence=tuple(dict.fromkeys(evidence)),
         )  # fmt: skip
+
+    def _restarts(self) -> list[str]:
+        """What is open if torchrun saw a rank fail and did not end the job, as far as its log goes."""
+        has_failed = any(exited.is_local for exited in self.exits.values())
+        if not has_failed or any(error.error == "ChildFailedError" for error in self.of(LoggedError)):
+            return []
+        return ["torchrun did not end the job after that: it may have restarted the ranks, or its log is cut off."]
 
 
 def _is_clean_exit(error: LoggedError) -> bool:

@@ -128,8 +128,12 @@ def _sizes(evidence: LogEvidence) -> LoggedNotice | None:
 
 
 def _ended_first(evidence: LogEvidence, ranks: Sequence[int]) -> bool:
-    """Whether a signal ended one of these ranks before any other rank ended, as the launcher says."""
-    return any(evidence.exits[rank].first and evidence.exits[rank].status < 0 for rank in ranks)
+    """Whether a signal ended one of these ranks before any other rank ended, as the launcher says.
+
+    A rank aborts itself for many reasons, such as the end of another one.
+    """
+    ended = [evidence.exits[rank] for rank in ranks if evidence.exits[rank].first]
+    return any(exited.status < 0 and exited.status != -signal.SIGABRT for exited in ended)
 
 
 def _of_error(
@@ -248,7 +252,7 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
             tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_PY_SPY} {RECORD_MORE}",
             limits=("The logs do not say whether it hung or worked.",), evidence=tuple(lines),
         )  # fmt: skip
-    if warning := evidence.notice("nccl_warning", "memory_killer", "device_assert", "heartbeat", "abort"):
+    if warning := evidence.notice("memory_killer", "device_assert", "heartbeat", "abort"):
         return Diagnosis(
             "unknown", warning.ranks, f"No rank wrote how it ended, but a line warns: {warning.said}",
             advice=OTHER_LOGS, evidence=(str(warning.at),), limits=("The logs do not say what followed from it.",),
@@ -266,10 +270,13 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
 def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
     log = evidence.log
     limits = [f"A traceback ({error.error}) is in the log, and its writer went on." for error in evidence.went_on[:1]]
+    warning = evidence.notice("nccl_warning")
+    if warning:
+        limits.append(f"NCCL warns of something that may be harmless: {warning.said}")
     limits.append("A job that hangs writes no error either, until a time-out comes.")
     read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
     return Diagnosis(
         "quiet", (), f"No error is in {read}. That does not show that there was no fault.",
         advice=f"If the job hangs now, {_PY_SPY} {RECORD_MORE}", limits=tuple(limits),
-        evidence=tuple(str(error.at) for error in evidence.went_on[:1]),
+        evidence=tuple(str(fact.at) for fact in (*evidence.went_on[:1], warning) if fact),
     )  # fmt: skip

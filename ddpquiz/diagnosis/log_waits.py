@@ -390,12 +390,13 @@ def _of_silent_end(evidence: LogEvidence, found: Diagnosis, facts: Sequence[LogF
             found, fault="absent", sentence=sentence, positions=positions, advice=ADVICE["absent"], limits=open_
         )
         return evidence.complete(absent, silent, facts)
+    limits = ("torchrun sees only ranks of its own machine: one of another machine may also have died.",)
     if len(silent) == 1:
         sentence = f"{found.sentence}: {whom} had ended before. It wrote no error, and torchrun saw no failure of it."
-        left = replace(found, sentence=sentence, positions=positions, advice=ADVICE["left"])
+        left = replace(found, sentence=sentence, positions=positions, advice=ADVICE["left"], limits=limits)
         return evidence.complete(left, silent, facts)
     sentence = f"{found.sentence}. {capital(silent)} wrote no error: one of them had ended before."
-    one = replace(found, culprits=(), sentence=sentence, positions=positions, advice=ADVICE["left"])
+    one = replace(found, culprits=(), sentence=sentence, positions=positions, advice=ADVICE["left"], limits=limits)
     return evidence.complete(one, (), facts)
 
 

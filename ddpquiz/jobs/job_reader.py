@@ -111,13 +111,13 @@ def _left_out(found: _Found, paths: Sequence[Path], why: str) -> list[str]:
 def _find(paths: Sequence[Path]) -> _Found:
     found = _Found()
     for path in paths:
-        if path.is_dir():
-            for each in islice(_files_in(path, _DEPTH), _MOST_FILES + 1):
-                found.names.setdefault(each, str(each.relative_to(path)))
-        elif path.exists():
-            found.names.setdefault(path, path.name)
-        else:
+        if not path.exists():
             raise UserError(f"There is no file or folder {path}.")
+        inside = islice(_files_in(path, _DEPTH), _MOST_FILES + 1) if path.is_dir() else [path]
+        known = {each.resolve() for each in found.names}
+        for each in inside:
+            if each.resolve() not in known:
+                found.names[each] = str(each.relative_to(path)) if path.is_dir() else path.name
     if len(found.names) > _MOST_FILES:
         raise UserError(f"There are more than {_MOST_FILES:,} files. Name the folder of one job only.")
     often = Counter(found.names.values())

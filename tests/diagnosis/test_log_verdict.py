@@ -66,6 +66,7 @@ GLOO = {
     "other_op_detail": ("order", (2,), "ranks 0 and 1 called all_reduce of 4 float at job.py:13, but rank 2 called broadcast of 4 float at job.py:12.", 1),
     "raised": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 1),
     "raised_tee": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 1),
+    "recovered": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:5: the disk is full", 5),
     "restarted": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:12: the disk is full. Ranks 0 and 2 failed because of that.", 1),
     "segfault": ("dead", (1,), "Rank 1 crashed at job.py:16: Segmentation fault. Ranks 0 and 2 failed because of that.", 1),
     "shapes": ("signature", (), "Rank 0 received 8 bytes, but its tensor has room for only 4: the sizes of a collective differ.", 2),
@@ -153,6 +154,12 @@ def test_a_log_without_an_error_never_claims_that_there_is_no_fault():
         found = judged(DATA / folder / name / "log")
         assert found.fault != "none"
         assert found.fault == "quiet" or found.evidence
+
+
+def test_a_job_that_torchrun_did_not_end_may_have_recovered():
+    assert judged(DATA / "logs/recovered/log").limits == (
+        "torchrun did not end the job after that: it may have restarted the ranks, or its log is cut off.",
+    )
 
 
 def test_the_rank_that_torchrun_names_is_said_not_to_be_the_cause():

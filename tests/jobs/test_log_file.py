@@ -318,7 +318,8 @@ HEALTHY = [
      "deprecated; use TORCH_FR_BUFFER_SIZE instead (function operator())\n"),
     ("[rank1]:[I1127 08:05:59.000000000 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 1] NCCL Work update "
      "periodically: last enqueued NCCL work: 12, last completed NCCL work: 11.\n"),
-    "node1:17:17 [0] NCCL INFO Connected all rings\n", "Error rate: 0.0, exceptions: none\n", "\r 50%|#### | 1/2 [00:01]",
+    "node1:17:17 [0] NCCL INFO Connected all rings\n",
+    "node1:17:17 [0] transport/net_ib.cc:17 NCCL WARN NET/IB : No device found.\n", "Error rate: 0.0, exceptions: none\n", "\r 50%|#### | 1/2 [00:01]",
     "RuntimeError: this is a comment of a teacher\n", "exitcode: 0\n", "Signal 9 is called SIGKILL\n",
 ]  # fmt: skip
 
@@ -346,7 +347,54 @@ def test_a_damaged_log_is_read_as_far_as_it_goes(tmp_path, seed):
     assert all(line.startswith("log:") for line in found.evidence)
 
 
+# Ranks that say nothing.
+
+
+def test_a_rank_whose_log_ends_without_a_word_is_named_but_not_called_dead(tmp_path):
+    texts = {f"rank{rank}.log": of_rank(RAISED, rank) if rank != 1 else "step 1\n" for rank in range(3)}
+    found = diagnose_log(read(tmp_path, texts))
+    assert (found.fault, found.culprits) == ("absent", (1,))
+    assert found.limits[0] == "The logs do not say whether it died or ended early."
+
+
+def test_a_rank_that_is_behind_in_one_group_is_not_so_in_another(tmp_path):
+    wait = (
+        "[rank{rank}]:[E1127 08:29:13.933357436 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=6, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=8000) ran for 8001 milliseconds "
+        "before timing out.\n[rank{rank}]:[E1127 08:29:13.933518743 ProcessGroupNCCL.cpp:2303] [PG ID 1 PG GUID 7(TENSOR) "
+        "Rank {rank}]  failure detected by watchdog at work sequence id: 6 PG status: last enqueued work: 6, last completed "
+        "work: 5\n"
+    )
+    last = (
+        "[rank{rank}]:[E1127 08:29:26.444486909 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID {group} Rank {rank}] Received a "
+        "dump signal due to a collective timeout from  rank 0 and we will try our best to dump the debug info. Last enqueued "
+        "NCCL work: {number}, last completed NCCL work: {number}.\n"
+    )
+    other = last.format(rank=2, group="0(default_pg)", number=3)  # which has its own numbers
+    behind = last.format(rank=1, group="7(TENSOR)", number=5)
+    text = wait.format(rank=0) + other + behind
+    assert diagnose_log(read(tmp_path, text)).culprits == (1,)
+
+
+def test_the_launchers_of_two_machines_number_their_ranks_anew(tmp_path):
+    texts = {f"node{node}.log": RAISED for node in range(2)}
+    for rank in range(3):  # the second machine has ranks 3 to 5, with the numbers 0 to 2
+        texts["node1.log"] = texts["node1.log"].replace(f"rank      : {rank} (", f"rank      : {rank + 3} (")
+        texts["node1.log"] = texts["node1.log"].replace(f"[rank{rank}]:", f"[rank{rank + 3}]:")
+    texts["node0.log"] = "".join(line for line in RAISED.splitlines(keepends=True) if not line.startswith("[rank1]"))
+    log = read(tmp_path, texts)
+    assert sorted({fact.rank for fact in of(LoggedExit, log)}) == list(range(6))
+    found = diagnose_log(log)
+    assert found.culprits == (4,)
+    assert "Ranks 0, 2, 3 and 5 failed because of that." in found.sentence
+
+
 # What a file is.
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path):
+    (tmp_path / "log").write_text(RAISED)
+    assert read_job([tmp_path, tmp_path / "log", tmp_path / "." / "log"]).log.files == ("log",)
 
 
 def test_an_error_file_of_torchelastic_is_read(tmp_path):
