@@ -40,13 +40,14 @@ def diagnose(
             help="Logs, Flight Recorder dumps and recordings of a job, or folders that hold them, mixed.",
         ),
     ],
-    view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
     ] = None,
-    ranks: Annotated[
-        int, typer.Option("--ranks", min=0, max=1024, help="How many ranks the job had, if dumps do not say it.")
+    nproc: Annotated[
+        int,
+        typer.Option("--nproc", "-n", min=0, max=1024, help="How many ranks the job had, if dumps do not say it."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
@@ -57,7 +58,7 @@ def diagnose(
     """
     if save:
         saving.format_of(save)
-    record = read_job(paths, ranks)
+    record = read_job(paths, nproc)
     if save and record.has_only_logs and save.suffix != ".html":
         raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState()
@@ -69,7 +70,7 @@ def diagnose(
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))
-    elif view and not record.has_only_logs and screen.is_interactive():
+    elif step and not record.has_only_logs and screen.is_interactive():
         replay(_judged(record, state, verdict), style.console())
     else:
         page = [diagnosis_page(verdict, record)]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
 from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
-from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses
+from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses, what_became_of
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
@@ -61,7 +61,7 @@ def diagnose(
         return of_mismatch(*stuck, order)
     verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen or {})
-    verdict = verdict or late_in_forming(state, statuses)
+    verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
     if verdict is None or verdict.fault in ("late", "dead", "absent"):
         verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
@@ -76,7 +76,13 @@ def diagnose(
         verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
-    return verdict or _of_death(statuses, state) or _of_standstill(state) or _no_fault(state, absent)
+    return (
+        verdict
+        or _of_death(statuses, state)
+        or _of_standstill(state)
+        or _of_silence(state, absent)
+        or _no_fault(state, absent)
+    )
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
@@ -127,6 +133,20 @@ def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
     verdict = diagnose(state, stacks=stacks)
     advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
     return _where_ranks_are(verdict, stacks) + advice
+
+
+def tell_swallowed_failure(state: RunState) -> str:
+    """What broke in a run that ended well: the first collective that failed, and the script went on; "" if none did."""
+    failed = next(iter(state.timeline.unfinished), None)
+    if failed is None or not any(call.failed for call in failed.calls.values()):
+        return ""
+    ranks = tuple(rank for rank in failed.arrived if failed.calls[rank].failed)
+    who, call = format_ranks(ranks), call_at(failed.operation)
+    sentence = f"The script went on after {call} had failed on {who}: whatever caught the error hid it."
+    if missing := [rank for rank in failed.awaited if rank in state.last_call]:
+        last = state.last_call[missing[0]].operation
+        sentence += f" {format_ranks(missing).capitalize()} did not call it, and had last called {call_at(last)}."
+    return sentence
 
 
 def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack]) -> str:
@@ -257,9 +277,8 @@ def _of_root(
     """The diagnosis that ranks wait for the culprits; nothing is known of the `absent` ranks."""
     operation = collective.operation
     who, status = format_ranks(culprits), statuses[culprits[0]]
-    place = f" at {format_place(status.file, status.line)}" if status.line else ""
-    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
-    sentence += f": it {status.words}{place}." if len(culprits) == 1 else "."
+    became = what_became_of({rank: statuses[rank] for rank in culprits})
+    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {became}."
     last = state.last_call.get(culprits[0])
     positions = [position_of(collective.arrived, operation), *(statuses[rank].position(rank) for rank in culprits)]
     limits = _limits_of_absence(operation) if status.absent else ()
@@ -328,6 +347,30 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
     return Diagnosis("absent", absent, sentence, advice=ADVICE["absent"], limits=tuple(limits))
 
+
+def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
+    """The ranks whose record ends in the middle, where other ranks have recorded the end of their script."""
+    ended = state.exited.keys() | state.finished
+    silent = tuple(rank for rank in state.all_ranks if rank not in ended and rank not in absent)
+    if not silent or not ended:
+        return None
+    last = max(
+        (state.last_call[rank] for rank in silent if rank in state.last_call),
+        key=lambda event: event.time,
+        default=None,
+    )
+    after = f" after {call_at(last.operation)}" if last else ""
+    sentence = (
+        f"The record of {format_ranks(silent)} ends{after} without the end of the script, which "
+        f"{format_ranks(sorted(ended))} reached."
+    )
+    positions = tuple(
+        RankPosition((rank,), "recorded nothing more", *state.places.get(rank, ("", 0))) for rank in silent
+    )
+    return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=(_MAY_LIVE,))
+
+
+_MAY_LIVE = "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit()."
 
 # A job that hangs outside of recorded calls, one that shows no fault, and one that has not communicated so far.
 

@@ -35,6 +35,9 @@ _TIMED_OUT = re.compile(
 )
 
 
+_PLURAL = {"has": "have", "was": "were", "is": "are", "does": "do", "its record ends": "their records end"}
+
+
 @dataclass(frozen=True, slots=True)
 class RankStatus:
     """`kind` is "late" for a rank that still runs; `words` continue the sentence "rank 2 ...".
@@ -51,8 +54,28 @@ class RankStatus:
     absent: bool = False
     seen: bool = False
 
+    @property
+    def plural_words(self) -> str:
+        """What continues the sentence "they ..."; an error that is quoted stays as it is."""
+        if self.words.startswith("raised "):
+            return self.words
+        return re.sub(r"\b(?:has|was|is|does|its record ends)\b", lambda word: _PLURAL[word[0]], self.words)
+
     def position(self, rank: int) -> RankPosition:
         return RankPosition((rank,), self.words, self.file, self.line)
+
+
+def what_became_of(statuses: Mapping[int, RankStatus]) -> str:
+    """What became of the ranks for which others wait; each place once."""
+    ranks_with = defaultdict[RankStatus, list[int]](list)
+    for rank, status in statuses.items():
+        ranks_with[status].append(rank)
+    parts = []
+    for status, ranks in ranks_with.items():
+        who = format_ranks(ranks) if len(ranks_with) > 1 else "it" if len(ranks) == 1 else "they"
+        place = f" at {format_place(status.file, status.line)}" if status.line else ""
+        parts.append(f"{who} {status.words if len(ranks) == 1 else status.plural_words}{place}")
+    return "; ".join(parts)
 
 
 NO_RECORD = RankStatus(
@@ -239,7 +262,7 @@ def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> t
     if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
         return (
             f"The script rejects its arguments: {printed[1].rstrip('.')}.",
-            "Arguments after -- go to the script; `-- --help` lists those that it has.",
+            "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options.",
         )
     status = message.strip() or "1"  # Python's for a text, also for an empty one
     return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."

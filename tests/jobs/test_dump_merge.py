@@ -75,8 +75,8 @@ def test_the_number_of_ranks_can_be_named_where_the_dumps_do_not_say_it(stuck):
     (stuck / "later_2").unlink()
     alone, named = read_job(stuck), read_job(stuck, ranks=2)
     assert (alone.ranks, named.missing) == (1, (1,))
-    assert any("--ranks" in note for note in alone.notes)
-    assert not any("--ranks" in note for note in named.notes)
+    assert any("--nproc" in note for note in alone.notes)
+    assert not any("--nproc" in note for note in named.notes)
     assert (verdict(named).fault, verdict(named).culprits) == ("absent", (1,))
 
 
