@@ -229,7 +229,7 @@ def operation_of(error: LoggedError) -> str:
 
 def ended_words(status: int) -> str:
     """How a rank ended, which continues the sentence "rank 2 ...": `exited with status 3`."""
-    return f"exited with status {status}" if status >= 0 else f"ended by {signal_name(-status)}"
+    return f"exited with status {status}" if status >= 0 else f"died of {signal_name(-status)}"
 
 
 def signal_name(number: int) -> str:

@@ -56,7 +56,7 @@ def diagnose_log(log: JobLog) -> Diagnosis:
     if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
         return log_waits.of_dump_signal(evidence, signalled)
     if silent_ends and first_wait is None:
-        return _of_exit(evidence, silent_ends)
+        return _of_caught_errors(evidence, silent_ends) or _of_exit(evidence, silent_ends)
     if laggards:
         return log_waits.of_laggards(evidence, laggards, timeouts)
     return log_waits.of_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
@@ -203,6 +203,24 @@ def _event(error: LoggedError, time: float, rank: int) -> Raised:
 # Ranks that ended without a word of their own.
 
 
+def _of_caught_errors(evidence: LogEvidence, ends: Sequence[int]) -> Diagnosis | None:
+    """The verdict where a script caught and printed what broke: a rank that aborts at its end is not the cause."""
+    lost, aborted = evidence.notice("caught_loss"), evidence.notice("abort", "heartbeat")
+    if not lost or aborted or any(evidence.exits[rank].status not in (0, -signal.SIGABRT) for rank in ends):
+        return None
+    printed = evidence.notice("printed_error")
+    earlier = printed if printed and evidence.is_before(printed, lost) else None
+    cause = f" The first line that speaks of an error is {earlier.said!r}." if earlier else ""
+    ended = f" {capital(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
+    what = "Ranks lost their connection, and the script caught the exceptions and printed them."
+    found = Diagnosis(
+        "unknown", (), f"{what}{cause}{ended}",
+        advice="Let exceptions of a rank end it (`raise`), or print the whole traceback with the rank.",
+        limits=(_WHOSE,), evidence=tuple(str(each.at) for each in (earlier, lost) if each),
+    )  # fmt: skip
+    return evidence.complete(found, (), [evidence.exits[rank] for rank in ends])
+
+
 def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
     first = next((rank for rank in ranks if evidence.exits[rank].first), ranks[0])
     status = evidence.exits[first].status
@@ -230,9 +248,15 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
         found = Diagnosis(
             "dead", alike, f"{who} exited with status {status}, and no error of {whose} own is in these logs.",
             advice="Put its own log beside these: torchrun --log-dir writes one for each rank. Without a traceback it "
-            "exited by itself, as sys.exit() and os._exit() do.",
+            "exited by itself, as sys.exit() and os._exit() do.", limits=_printed(evidence),
         )  # fmt: skip
     return evidence.complete(found, alike, [evidence.exits[rank] for rank in alike])
+
+
+def _printed(evidence: LogEvidence) -> tuple[str, ...]:
+    """What a script printed of an error, which may be the cause."""
+    printed = evidence.notice("printed_error")
+    return (f"This line may tell the cause: {printed.at}",) if printed else ()
 
 
 # Logs without an error.
@@ -257,6 +281,8 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
             "unknown", warning.ranks, f"No rank wrote how it ended, but a line warns: {warning.said}",
             advice=OTHER_LOGS, evidence=(str(warning.at),), limits=("The logs do not say what followed from it.",),
         )  # fmt: skip
+    if caught := _of_caught_errors(evidence, ()):
+        return caught
     if evidence.of_launcher:
         error = evidence.of_launcher[0]
         message = error.message.partition("\n")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -154,6 +155,9 @@ NOTICES = {  # kinds of notices, and how their lines read
     "heartbeat": r".*?(?P<said>ProcessGroupNCCL's watchdog got stuck for \d+ seconds|Heartbeat monitor timed out)",
     "abort": r"\s*what\(\):\s+(?P<said>.+)",
     "stopping": r".*(?P<said>Sending process \d+ closing signal SIGTERM)",
+    # Errors that a script has caught and printed: of the communication, and any other
+    "caught_loss": r"(?!.*debug_logger)(?P<said>.*gloo/transport/.*)",
+    "printed_error": r"(?P<said>.{0,40}?\b(?:\w*Error|ERROR|\w*Exception|FATAL)\b.*)",
 }
 
 
@@ -284,6 +288,7 @@ _TRIGGER = re.compile(
     r"global rank: |srun: error|NCCL WARN|Assertion `|oom[-_]kill|ut of memory: Kill|OOM ?Killed|Out Of Memory|"
     r"death signal|CANCELLED AT|restart|watchdog got stuck|Heartbeat monitor timed out|what\(\):|closing signal|"
     r"thread terminated with exception|exits with return code|"
+    r"gloo/transport/|Error\b|ERROR\b|Exception\b|FATAL\b|"
     r"Fatal Python error|^Failures:|^-- Process \d+ terminated|torch/distributed/elastic|^#\d"
 )
 _OP = r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<elements>\d+))?"
@@ -323,6 +328,7 @@ _LAUNCHERS = re.compile(r'File "[^"]*(?:/bin/(?:torchrun|accelerate|deepspeed)|t
                         r"torch/distributed/launcher/|torch/multiprocessing/spawn\.py)")  # fmt: skip
 _LOST = re.compile(r"Connection (?:closed|reset)|Timed out waiting|remote process exited|wait timeout after")
 _PROGRESS_BAR = re.compile(r"\d+%\||it/s|s/it")
+_FEW = {"caught_loss": 3, "printed_error": 3}  # how many of a file are kept
 _NOTICE = {kind: re.compile(pattern) for kind, pattern in NOTICES.items()}
 _FIELD = re.compile(r"\s+(time|host|rank|exitcode|error_file|traceback)\s*: ?(.*)")
 
@@ -461,6 +467,7 @@ class _Reader:
         self._clock: int | None = None
         self._local: dict[int, int] = {}
         self._first = len(self._facts)
+        self._told: Counter[str] = Counter()
         self._summary: dict[str, str] | None = None
         self._in_summary = self._is_root = False
         self._summary_error: _OpenError | None = None
@@ -647,6 +654,10 @@ class _Reader:
     def _notice(self, text: str, at: LogLine, rank: int | None) -> None:
         for kind, pattern in _NOTICE.items():
             if found := pattern.match(text) if kind != "nccl_warning" else pattern.search(text):
+                if kind in _FEW:
+                    self._told[kind] += 1
+                    if self._told[kind] > _FEW[kind]:
+                        return
                 said = found["said"].strip()
                 ranks = _numbers(" ".join(re.findall(r"\brank (\d+)", said)))
                 self._facts.append(LoggedNotice(at=at, rank=rank, kind=kind, said=said, ranks=ranks))

@@ -74,6 +74,7 @@ GLOO = {
     "stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 5),
     "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, which is no member of that group. Rank 3 raised the same error. Rank 1 failed", 1),
+    "swallowed": ("unknown", (), "The first line that speaks of an error is \"Error in training: 'x'\". Rank 2 died of SIGABRT after that.", 1),
     "unused": ("dead", (0, 1), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:20 on rank 0. Rank 1 raised", 1),
 }  # fmt: skip
 CASES = {("nccl", name): case for name, case in NCCL.items()} | {("logs", name): case for name, case in GLOO.items()}
