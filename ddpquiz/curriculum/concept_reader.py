@@ -82,11 +82,14 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
 
 
 def _with_demos_of_steps(concept: Concept) -> tuple[DemoLink, ...]:
-    """Return the demos of a concept, and after them those of its steps that it does not name as well."""
-    named = {(link.run, link.args) for link in concept.demos}
+    """Return the demos of the steps, in their order, then those that only the concept names.
+
+    Where both name a run, it is as the concept names it.
+    """
+    named = {(link.run, link.args): link for link in concept.demos}
     asked = [question.id for question in concept.questions]
-    others = (link for link in demos_of_steps(concept.steps, asked) if (link.run, link.args) not in named)
-    return (*concept.demos, *dict.fromkeys(others))
+    of_steps = {(link.run, link.args): link for link in demos_of_steps(concept.steps, asked)}
+    return tuple({**of_steps, **named}.values())
 
 
 def _command(record: Fields) -> Command:

@@ -306,7 +306,7 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
     terminal.press("\x1b[F", "more above · ↑")
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
-    terminal.press("1", "^3 of 6: demo", "You predicted", "done in", "→ walk through it")
+    terminal.press("1", "^3 of 6: demo", "You predicted", "done in", "→ step through")
     terminal.press(
         "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"
     )

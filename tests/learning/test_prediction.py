@@ -109,10 +109,10 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
 
 def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_path):
     terminal = ddpquiz(home=tmp_path)
-    terminal.wait("esc home")
+    terminal.wait("1-3 answer")
     terminal.press("\x1b", "enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
-    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ walk through it")
+    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ step through")
     terminal.press("\x1b[C", r"^call \d+ of \d+ · ")
     terminal.press(
         "\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$"

@@ -269,7 +269,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
 def at_first(home):
     """Open the home of somebody who has done nothing yet and leaves the first question out."""
     terminal = sample(home)
-    terminal.wait("esc home")
+    terminal.wait("1-3 answer")
     terminal.press("\x1b", "enter begin")
     return terminal
 

@@ -94,7 +94,7 @@ All ranks add up.
   dist.all_reduce(x)
   print(x.item())
 
-enter run it · r run · e edit · m more · s skip · ? help · esc stages · q leave\
+enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
 """)
     press(seat, "enter")
     assert "loading torch" in screen(seat)
@@ -112,7 +112,7 @@ enter run it · r run · e edit · m more · s skip · ? help · esc stages · q
 
 Both have the sum.
 
-enter change the line and run it · r run again · e edit · ? help · q leave\
+enter change the line and run it · r again · e editor · ? help · q leave\
 """)
     press(seat, "enter")
     seat.stop()
@@ -130,7 +130,7 @@ enter change the line and run it · r run again · e edit · ? help · q leave\
 
 Each keeps its own.
 
-enter next step · r run again · e edit · u back · m more · ? help · q leave\
+enter next step · r again · e editor · u back · m more · ? help · q leave\
 """)
     press(seat, "u")
     assert "Both have the sum." in screen(seat)
@@ -213,11 +213,11 @@ def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
   rank     0    1
   bytes  450  450
 
-✗ You answered "5 bytes". Right is "1800 bytes".
+✗ You answered "5 bytes". Right is "1,800 bytes".
 
 Less than twice.
 
-enter next step · d demo again · u back · m more · s skip · ? help · q leave\
+enter next step · d demo · u back · m more · s skip · ? help · q leave\
 """)
     assert ("ring/demo", "done") in stages(progress)
     press(seat, "enter")

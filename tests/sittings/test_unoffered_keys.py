@@ -24,7 +24,6 @@ SCREENS = {
     "one verdict": lambda progress: press(quizzing(progress, BYTES, rules=EXAM), "1", "q", "1"),
     "points": lambda progress: press(type_text(explaining(progress), "A ring."), "ctrl+d"),
     "home": lambda progress: Home(context(progress)),
-    "lesson": lambda progress: press(Home(context(progress)), "l"),
     "stages": lambda progress: press(PathScreen(context(progress), RING), "escape"),
     "lesson of a path": lambda progress: PathScreen(context(progress), RING),
     "prediction": lambda progress: PredictionScreen(quizzing(progress, BYTES).quiz.posed, "allreduce"),

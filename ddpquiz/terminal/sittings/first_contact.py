@@ -98,12 +98,13 @@ class FirstContact(KeyScreen):
         else:
             said = Text(f"✗ You said {self._chosen}. Every rank holds {sums}, rank {_ASKED} too.", style="bad")
         call = (
-            "They called `all_reduce`; to train one model on many GPUs is to do this with gradients. It did not count."
+            "The call was `all_reduce`. Training one model on many GPUs does the same with gradients. Your answer did "
+            "not count; next is the first lesson."
         )
         return [said, Text(), prose(call)]
 
     def keys(self) -> list[Hotkey]:
-        home = Hotkey("esc", "home", "leave this out; the home screen shows what there is")
+        home = Hotkey("esc", "back", "leave this out; the home screen shows what there is")
         if not self._chosen:
             return [
                 Hotkey(f"1-{len(_OPTIONS)}", "answer", "say what the rank will hold; it does not count"),
@@ -111,7 +112,7 @@ class FirstContact(KeyScreen):
                 HELP,
                 QUIT,
             ]
-        on = Hotkey("enter", "first lesson", f'learn "{self._lesson}" (space does it too)')
+        on = Hotkey("enter", "go on", f'learn "{self._lesson}"', also=("space",))
         return [*([on] if self.is_over else []), home, HELP, QUIT]
 
     def press(self, key: str) -> None:
@@ -119,13 +120,8 @@ class FirstContact(KeyScreen):
             self.quits, self.left = key == "q", True
         elif not self._chosen and key.isdecimal() and 1 <= int(key) <= len(_OPTIONS):
             self._chosen = _OPTIONS[int(key) - 1]
-        elif self.is_over and key in ("enter", "space"):
+        elif self.is_over and key == "enter":
             self.goes_on = self.left = True
-        elif not self._chosen:
-            self.note = f"Press a number from 1 to {len(_OPTIONS)}, or esc for the home screen."
-
-    def above_keys(self) -> list[RenderableType]:
-        return [Text(self.note, style="warn")] if self.note else []
 
     def opened(self) -> None:
         self._ranks.warm()

@@ -116,7 +116,7 @@ class Home(SittingScreen):
         match key:
             case "q":
                 self.left = True
-            case "enter":
+            case "enter" | "space":
                 self.press(_KEYS[self._best.act])
             case "l" if path := self._now.path:
                 self._visit(lambda: self.learn(path.concept))
@@ -161,7 +161,9 @@ class Home(SittingScreen):
         return f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}'
 
     def _next_key(self) -> Hotkey:
-        return Hotkey("enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}")
+        return Hotkey(
+            "enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}", also=("space",)
+        )
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
         self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))

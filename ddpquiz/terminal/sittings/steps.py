@@ -57,9 +57,11 @@ _LOOK = 0.03  # seconds between two looks at the keys while ranks run
 _STAGES = Hotkey("esc", "stages", "back to the stages; the lesson goes on at this step")
 _LEAVE = Hotkey("q", "leave", "leave; the lesson goes on at this step")
 _BACK = Hotkey("u", "back", "look back at the page before this one; nothing is lost")
-_TEXT = Hotkey("u", "text", "look at the text again; what you have entered stays")
+_TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays")
 _SKIP = Hotkey("s", "skip", "leave the rest of this step out")
-_EDIT = Hotkey("e", "edit", "open the whole script in your editor, and run what you saved")
+_EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
+_CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
+_STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _MORE = Hotkey("m", "more", "read what the lesson leaves out: second examples, measurements, rare details")
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
@@ -295,9 +297,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._reads_more:
-            return [Hotkey("m", "back", "back to the step (enter, u and esc do it too)"), HELP, _LEAVE]
+            return [_CLOSE, HELP, _LEAVE]
         if self._started:
-            return [Hotkey("esc", "stop", "end the run"), HELP, _LEAVE]
+            return [_STOP, HELP, _LEAVE]
         if self.page is _Page.ASK and self.answering:
             return self._question_keys(self.answering.question)
         return [*self._forward_keys(), *self._page_keys(), HELP, _STAGES, _LEAVE]
@@ -317,12 +319,15 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _forward_keys(self) -> list[Hotkey]:
         """The key that goes on, named after what comes next."""
         if self._own:
-            return [Hotkey("enter", "go on", "back to the step")]
+            return [Hotkey("enter", "go on", "back to the step", also=("space",))]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.grade is None:
             if not self.visit.is_turned:
-                return [Hotkey("space", "show the back", "turn the card over (enter does it too)")]
+                return [Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))]
             if self._grades:
-                return [Hotkey("1-4", "grade", "how well you knew it; good is space or enter")]
+                from ddpquiz.terminal.sittings.study import NAMES  # most steps ask no card
+
+                good = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
+                return [good, *(Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1))]
         names = {
             _Page.LISTING: "the code",
             _Page.ASK: "answer",
@@ -336,15 +341,16 @@ class LessonScreen(AnswerScreen, SittingScreen):
         does = names[following[0]] if following else "finish" if last else "next step"
         change = self._change if following == [_Page.CHANGED] else None
         more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
-        return [Hotkey("enter", does, more)]
+        return [Hotkey("enter", does, more, also=("space",))]
 
     def _page_keys(self) -> list[Hotkey]:
         page, keys = self.page, list[Hotkey]()
         if self.step.listing and page in (_Page.TEXT, _Page.LISTING, _Page.RESULT, _Page.CHANGED):
-            again = "run again" if self._own or page in (_Page.RESULT, _Page.CHANGED) else "run"
-            keys += [] if self._must_ask else [Hotkey("r", again, "run it on real ranks"), _EDIT]
+            has_run = self._own or page in (_Page.RESULT, _Page.CHANGED)
+            again = [Hotkey("r", "again", "run on real ranks what you see")] if has_run else []
+            keys += [] if self._must_ask else [*again, _EDIT]
         if self.step.demo and page in (_Page.DEMO, _Page.SEEN):
-            keys.append(Hotkey("d", "demo again", "run the demo of this step once more"))
+            keys.append(Hotkey("d", "demo", "run the demo of this step once more"))
         if (answer := self.visit.answer) and answer.posed.question.proof and page is not _Page.TEXT:
             keys.append(PROOF)
         if self._at or self.number or self._own:
