@@ -70,8 +70,8 @@ def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus], now: f
 def _of_late(
     missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus]
 ) -> Diagnosis | None:
-    """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else are late."""
-    for kind in ("dead", "left", "late"):
+    """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else others."""
+    for kind in ("dead", "left", "absent", "late"):
         culprits = tuple(sorted(rank for rank in missing if statuses[rank].kind == kind))
         if not culprits:
             continue

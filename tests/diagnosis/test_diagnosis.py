@@ -151,8 +151,10 @@ def test_ranks_that_fail_because_another_one_died_are_not_blamed():
 
 def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
     found = diagnose(state_of([A, A], [], [A, A]), absent=[1])
-    assert (found.fault, found.culprits) == ("dead", (1,))
-    assert found.limits == ("Nothing of it was recorded: it died, or its file was not collected.",)
+    assert (found.fault, found.culprits) == ("absent", (1,))
+    assert found.limits == snapshot(
+        ("Nothing of it was recorded: it died, it was busy and so noticed nothing, or its file was not collected.",)
+    )
 
 
 def test_a_rank_that_finished_early_has_left():
@@ -214,7 +216,7 @@ def test_a_rank_that_may_have_failed_in_its_last_operation_is_not_late():
     """The root of a broadcast does not wait for all, so nothing tells that the others had entered it."""
     state = state_of([B], [B, A], [], more=ended((0, 1), (1, 1)))
     found = diagnose(state, absent=[2], now=math.inf)
-    assert (found.fault, found.culprits) == ("dead", (2,))
+    assert (found.fault, found.culprits) == ("absent", (2,))
 
 
 def stuck_in_a_reduce(file="train.py"):
@@ -256,7 +258,7 @@ def test_a_rank_without_a_record_that_the_script_singles_out_may_have_another_sh
     path.write_text("dist.all_reduce(x[:2] if rank == 1 else x)\n")
     one = call(1, file=str(path))
     found = diagnose(state_of([one], [], [one]), absent=[1])
-    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert (found.fault, found.culprits) == ("absent", (1,))
     assert found.limits[1:] == (
         "The script singles out rank 1 in that call: another shape, dtype or root also ends ranks.",
     )

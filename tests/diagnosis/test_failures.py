@@ -111,7 +111,7 @@ FAULTS = {
     ),
     "import no_such_module": (
         "Rank 1 imports no_such_module at train.py:8, but no such module is installed.",
-        "Install it in the environment of ddpquiz. Modules in the script's folder are found, as under torchrun.",
+        "Install it where the script runs. Modules in the script's folder are found, as under torchrun.",
     ),
     "input('name? ')": (
         "Rank 1 waits for keyboard input at train.py:8, but ranks have no keyboard.",

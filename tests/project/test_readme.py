@@ -96,6 +96,7 @@ def folder(tmp_path):
     """A folder with the files that the documents name."""
     for name in ("allreduce.py", "train.py"):
         shutil.copy(ROOT / "demos" / "allreduce.py", tmp_path / name)
+    shutil.copy(ROOT / "tests/data/logs/raised/log", tmp_path / "train.log")
     tmp_path.joinpath("docs").mkdir()
     tmp_path.joinpath("content").symlink_to(ROOT / "content")
     return tmp_path
