@@ -250,7 +250,7 @@ def test_no_color_is_obeyed_on_a_terminal():
 def test_json_is_all_there_is_on_stdout():
     known = json.loads(ddp("list", "--json").stdout)["concepts"]
     assert [concept["id"] for concept in known if concept["id"] == CONCEPT]
-    assert set(known[0]) == {"id", "track", "title", "idea", "needs", "cards", "questions", "demos", "marks"}
+    assert set(known[0]) == {"id", "track", "core", "title", "idea", "needs", "cards", "questions", "demos", "marks"}
     item = json.loads(ddp("show", known[0]["questions"][0], "--json").stdout)
     assert item["key"] == known[0]["questions"][0]
 

@@ -35,7 +35,7 @@ def checked(folder, body, lab=RING):
         ("while True:\n    print('x')", "no end", "The ranks print too much"),
         ("return 1 / 0", "error", "raised ZeroDivisionError in line 4: division by zero."),
         ("dist.recv(x, 1 - dist.get_rank())", "hang", "wait for each other"),
-        ("return x", "claim", "On rank 0 of 2, element 0 of 8 is "),
+        ("return x", "claim", "On rank 0 of 2, element 0 of 8 of `x` is "),
         ("raise NotImplementedError('the sum')", "unwritten", "Line 4 is still to be written: the sum."),
         ("x += 'a'", "error", "raised TypeError in line 4"),
         (

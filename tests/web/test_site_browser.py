@@ -103,7 +103,7 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     answer(sent, "2,400")
     expect(sent.locator(".state")).to_have_text("Wrong.")
     expect(sent.get_by_text("That is the limit for very many ranks.")).to_be_visible()
-    expect(sent.locator(".solution")).to_contain_text("A chunk has 1200 / 4 = 300 bytes.")
+    expect(sent.locator(".solution")).to_contain_text("A chunk has 1,200 / 4 = 300 bytes.")
     answer(sent, "1800 bytes")
     expect(sent.locator(".state")).to_contain_text("not counted")
     bug.get_by_label("dist.barrier()").check()
