@@ -44,6 +44,7 @@ COMMANDS = (
     ("list, search, show", "see what there is to learn"),
     ("prove", "run the proof behind an answer"),
     ("run", "run your own torchrun script and watch it"),
+    ("diagnose", "say why a job hangs or failed, from its logs"),
     ("stats", "see what you recall, and how strong you are"),
     ("doctor", "check that everything works on this machine"),
 )
