@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import NoReturn
 
@@ -24,7 +25,7 @@ from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.messages import RunPlan
-from ddpquiz.ranks.store import host_store
+from ddpquiz.ranks.store import host_store, no_lookups
 
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
@@ -45,10 +46,12 @@ def _lead(pipes: list[list[int]], plan: RunPlan) -> int:
     agent, loopback = os.getpid(), "lo0" if sys.platform == "darwin" else "lo"
     for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
         os.environ.setdefault(variable, loopback)
-    with contextlib.closing(_LocalRendezvous()) as rendezvous:
+    # Lookups: of its own name, which it logs nowhere, and of loopback's
+    with no_lookups() as allow_lookups, contextlib.closing(_LocalRendezvous()) as rendezvous:
         spec = WorkerSpec(
             role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
-            entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
+            entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life, allow_lookups),
+            monitor_interval=0.05,
         )  # fmt: skip
         result = LocalElasticAgent(spec, _NoLogs(), start_method="fork").run()
     return int(result is None or result.is_failed())
@@ -66,7 +69,9 @@ class _NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
         return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
 
 
-def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
+def _supervise_rank(
+    agent: int, pipes: list[list[int]], plan: RunPlan, life: str, allow_lookups: Callable[[], None]
+) -> None:
     """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
     die_with(agent)
     faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
@@ -80,6 +85,7 @@ def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str
 
     def work() -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+        allow_lookups()
         worker.run(rank, fds, plan, environment, life)
 
     pid, ended = fork(work, close=others), False
