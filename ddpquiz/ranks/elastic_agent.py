@@ -21,7 +21,7 @@ from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 
 from ddpquiz.events.event import Exited
-from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
+from ddpquiz.ranks.forks import adopt_orphans, die_with, fork, kill_child, kill_orphans, kill_rest, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.messages import RunPlan
@@ -74,6 +74,7 @@ def _supervise_rank(
 ) -> None:
     """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
     die_with(agent)
+    adopt_orphans()
     faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
     environment = dict(os.environ)
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
@@ -100,7 +101,8 @@ def _supervise_rank(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
-    kill_group(pid)
+    kill_rest(pid)
+    kill_orphans(())
     os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     writer = EventWriter(fds[2], rank, plan.epoch)
     writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
@@ -149,4 +151,4 @@ class _LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in t
 
     def close(self) -> None:
         """End the store."""
-        kill_group(self._store_process)
+        kill_child(self._store_process)

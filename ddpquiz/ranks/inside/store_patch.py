@@ -74,7 +74,7 @@ def look_nothing_up() -> None:
         with no_lookups():
             original(*args, **kwargs)
 
-    dist.TCPStore.__init__ = make  # type: ignore[method-assign]
+    dist.TCPStore.__init__ = make
 
 
 def _note_difference(note: Callable[[str], None], port_asked: int, port: int, asked: int, launched: int) -> None:
