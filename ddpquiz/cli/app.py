@@ -24,6 +24,11 @@ from ddpquiz.errors import UserError
 
 _GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_PLACE_FAULTS = (  # what may be wrong with a file or a folder, whatever is done there
+    *_OUTPUT_FAULTS, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR,
+    errno.EISDIR, errno.ESTALE,
+)  # fmt: skip
+_LONGEST_NAME = 200  # characters of a path in an error
 _COMMANDS = {
     "study": "Review recall cards: those that are due, then new ones.",
     "test": "Answer questions, and see why each wrong answer is wrong.",
@@ -203,8 +208,8 @@ def main() -> None:
         status = end.code
     except UserError as error:
         status = _print_error(str(error))
-    except OSError as error:
-        status = _drop_output(error)
+    except (OSError, ImportError, RuntimeError) as error:
+        status = _report_fault(error)
     try:
         sys.stdout.flush()
     except BrokenPipeError as error:  # a reader that stops early (`ddpquiz list | head`) is not an error
@@ -247,3 +252,19 @@ def _drop_output(error: OSError) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # otherwise Python prints another error when it exits
     return 1 if is_broken_pipe else _print_error(f"Standard output cannot be written: {error.strerror}.")
+
+
+def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
+    """Report what is wrong around us, wherever it was noticed; raise what is a bug. Return the exit status."""
+    match error:
+        case OSError(filename=str() | os.PathLike() as place) if error.errno in _PLACE_FAULTS:
+            name = str(place)
+            shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
+            return _print_error(f"{shown} cannot be used ({error.strerror}); mend that, or name another place.")
+        case OSError():
+            return _drop_output(error)
+        case ImportError(name=str() as module) if module.startswith("ddpquiz."):
+            return _print_error(f"ddpquiz was upgraded or removed while it ran ({module} is missing); start it again.")
+        case RuntimeError() if "home directory" in str(error):  # pathlib has no class for it
+            return _print_error("There is no home folder here; set HOME to one.")
+    raise error

@@ -1,5 +1,6 @@
 """The command line from outside: what is printed where, and with which exit status."""
 
+import errno
 import io
 import json
 import os
@@ -163,6 +164,61 @@ def test_a_bug_shows_its_traceback(monkeypatch):
 
     monkeypatch.setattr(app, "app", lambda **_: broken())
     with pytest.raises(RuntimeError, match="a bug"):
+        app.main()
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", LONG), ("run", "--save", LONG, "x.py"), ("demo", LONG), ("demo", f"a/{LONG}"), ("demo", "--replay", LONG),
+        ("import", LONG), ("check", LONG), ("pack", "add", LONG), ("pack", "new", LONG), ("site", LONG), ("diagnose", LONG),
+        ("compare", LONG, LONG), ("watch", LONG), ("lab", "ring-all-reduce", "--dir", LONG), ("export", "json", "--to", LONG),
+        ("plan", "--model", LONG), ("progress", "restore", LONG), ("lab", LONG), ("search", LONG), ("list", LONG),
+    ],
+    ids=lambda words: " ".join(words).replace(LONG, "LONG"),
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_told_in_a_sentence(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", *words])
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert end.value.code in (0, 1, 2), end.value.code
+    assert end.value.code or words[0] == "search"
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), "/x/y cannot be used (Permission denied); mend that, or name another place.\n"),
+        (
+            ModuleNotFoundError("No module named 'ddpquiz.gone'", name="ddpquiz.gone"),
+            "ddpquiz was upgraded or removed while it ran (ddpquiz.gone is missing); start it again.\n",
+        ),
+        (RuntimeError("Could not determine home directory."), "There is no home folder here; set HOME to one.\n"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_around_us_is_a_sentence_wherever_it_is_noticed(monkeypatch, capsys, error, said):
+    def failing(**_):
+        raise error
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert (end.value.code, capsys.readouterr().err) == (1, said)
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(errno.ENOENT, "gone", "x"), OSError(errno.EBADF, "bad"), ImportError("x", name="numpy")]
+)
+def test_other_errors_of_the_system_are_bugs(monkeypatch, error):
+    def failing(**_):
+        raise error
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(type(error)):
         app.main()
 
 
