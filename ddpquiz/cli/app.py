@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from ddpquiz import __version__
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.errors import UserError
+from ddpquiz.safe_text import plain
 
 _GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -157,7 +158,15 @@ class _Commands(TyperGroup):
         except UsageError as error:
             if isinstance(error, typer.BadParameter) and not error.message and error.param:
                 error.message = _WHERE_NAMED.get(error.param.name or "", "")
-            text = _wrapped(f"Error: {error.format_message()}").removeprefix("Error: ")
+            text = _wrapped(plain(f"Error: {error.format_message()}")).removeprefix("Error: ")
+            error.format_message = lambda: text
+            raise
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        try:
+            return super().make_context(*args, **more)
+        except UsageError as error:  # of the words before the command
+            text = plain(error.format_message())
             error.format_message = lambda: text
             raise
 
@@ -221,8 +230,6 @@ def main() -> None:
 
 def _print_error(sentence: str) -> int:
     """Print an error that the user can fix, after all earlier output; return the exit status."""
-    from ddpquiz.terminal.kit.style import plain  # noqa: PLC0415  # only an error needs it
-
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):

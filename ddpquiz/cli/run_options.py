@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.ranks.request import Request
 
@@ -119,7 +120,7 @@ class RunCommand(TyperCommand):
         text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
         if any(word[0] == "-" and word.partition("=")[0].lstrip("-") not in text for word in misplaced):
             line = shlex.join(["ddpquiz", "run", *ours, *misplaced, str(script), *theirs])
-            typer.echo(f"Note: {script} receives {shlex.join(misplaced)}. If ddpquiz should: {line}", err=True)
+            say(f"Note: {script} receives {shlex.join(misplaced)}. If ddpquiz should: {line}", err=True)
 
 
 class DemoCommand(TyperCommand):

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from places import DATA
