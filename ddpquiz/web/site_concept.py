@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import dirname, relpath
 from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog
@@ -52,7 +53,7 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
         "commands": ("Commands", joined(*map(_command, concept.commands))),
         "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
         "remember": ("Remember", _listed(concept.remember)),
-        "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
+        "demos": ("See it run", joined(*(_demo(concept, link, recorded) for link in concept.demos))),
         "questions": ("Questions", joined(*(_question_html(each, n, known) for n, each in enumerate(posed, 1)))),
         "labs": ("Build it", joined(*map(_lab_html, labs))),
         "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
@@ -74,9 +75,9 @@ def concept_data(concept: Concept) -> dict[str, Any]:
 def _places(concept: Concept, known: Catalog) -> Markup:
     track = next((each.title for each in known.tracks if each.id == concept.track), concept.track)
     links = (
-        element("a", "All concepts", href="../index.html"),
-        element("a", "Search", href="../index.html#search"),
-        element("a", "Progress", href="../index.html#progress"),
+        element("a", "All concepts", href=_from(concept, "index.html")),
+        element("a", "Search", href=_from(concept, "index.html#search")),
+        element("a", "Progress", href=_from(concept, "index.html#progress")),
     )
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
 
@@ -142,10 +143,10 @@ def _mistake(mistake: Mistake) -> Markup:
     )
 
 
-def _demo(link: DemoLink, recorded: Collection[str]) -> Markup:
+def _demo(concept: Concept, link: DemoLink, recorded: Collection[str]) -> Markup:
     parts: list[str] = [listing(demo_command(link)), paragraph(f"Look at {link.look}")]
     if link.run in recorded:
-        run = element("a", f"a recorded run of {link.run}", href=f"../{run_address(link.run)}")
+        run = element("a", f"a recorded run of {link.run}", href=_from(concept, run_address(link.run)))
         parts.append(element("p", "Play ", run, " in the browser."))
     return joined(*parts)
 
@@ -155,7 +156,10 @@ def _next(concept: Concept, known: Catalog) -> Markup:
         *(("Read before", known.concept(need)) for need in concept.needs),
         *(("Builds on this", other) for other in known.concepts if concept.id in other.needs),
     ]
-    links = (element("li", f"{word}: ", element("a", other.title, href=f"{other.id}.html")) for word, other in rows)
+    links = (
+        element("li", f"{word}: ", element("a", other.title, href=_from(concept, concept_path(other))))
+        for word, other in rows
+    )
     title = element("h2", "Before and after", id="next-title")
     return element("nav", title, element("ul", *links), aria_labelledby="next-title") if rows else Markup()
 
@@ -480,6 +484,16 @@ def sections_with_links(sections: Mapping[str, tuple[str, Markup]]) -> Markup:
 
 def _anchor(name: str, title: str) -> Markup:
     return element("a", title, href=f"#{name}")
+
+
+def concept_path(concept: Concept) -> str:
+    """Where the page of a concept lies in the site; that of a pack's lies in a folder of the pack."""
+    return f"concepts/{concept.id}.html"
+
+
+def _from(concept: Concept, address: str) -> str:
+    """Return an address in the site as the page of a concept has to name it."""
+    return relpath(address, dirname(concept_path(concept)))
 
 
 def run_address(name: str) -> str:
