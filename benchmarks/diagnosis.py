@@ -44,8 +44,8 @@ STUCK = 5.0  # seconds without anything new in the records after which a job is 
 LONGEST = 40.0  # seconds that a job gets, on a machine that is busy with something else
 PACE = 0.2  # seconds between two dumps of a rank
 SOURCES = ("run", "record", "dump")
-# A rank that left has no dump, and over Gloo a rank that waits in a send or receive looks late
-SHOWN_IN_DUMPS = {"exit": "dead", "peer": "late"}
+# A rank that ended has no dump, and over Gloo a rank that waits in a send or receive looks late
+SHOWN_IN_DUMPS = {"exit": "absent", "raise": "absent", "kill": "absent", "peer": "late"}
 
 
 def from_run(job: FaultyJob, folder: Path) -> Diagnosis:

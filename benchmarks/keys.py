@@ -21,7 +21,7 @@ import pexpect
 
 FRAME_ENDS = "\x1b[?2026l"
 SITTINGS = {
-    "study": (["study", "--new", "200", "--limit", "200"], [" ", "3"]),
+    "study": (["study", "--new", "200", "--count", "200"], [" ", "3"]),
     "test": (["test", "--kind", "choice", "--count", "100"], ["1", "\r"]),
 }
 

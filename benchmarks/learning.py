@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import pexpect
 
 from ddpquiz.curriculum.concept import Card, CardLevel
+from ddpquiz.curriculum.loading import load
 from ddpquiz.learning import study
 from ddpquiz.learning.database import FILE
 from ddpquiz.learning.progress import Progress
@@ -158,8 +159,8 @@ def starts(rounds: int) -> None:
 def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, int]:
     """Kill a study sitting in a pseudo-terminal at a random moment; return how many grades were shown and saved."""
     environment = {**os.environ, "DDPQUIZ_HOME": str(home), "TERM": "xterm-256color"}
-    child = pexpect.spawn(program[0], [*program[1:], "study", "--new", "1000", "--limit", "1000"], env=environment,
-                          dimensions=(24, 80), timeout=60)  # fmt: skip
+    words = ["study", *(concept.id for concept in load().concepts), "--new", "1000", "--count", "1000"]
+    child = pexpect.spawn(program[0], [*program[1:], *words], env=environment, dimensions=(24, 80), timeout=60)
     child.delaybeforesend = None
     child.expect_exact("Card 1/")
     acknowledged, until = 0, time.monotonic() + dice.uniform(0, 0.6)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 
+PROGRESS = "progress.db"  # the file in the data folder with what a learner did
+
 
 def data_dir() -> Path:
     """Return the folder of the learner's data: DDPQUIZ_HOME, or the data folder of this system."""

@@ -202,14 +202,15 @@ class Disk:
         self._restarts.die(self._restarts.stage + 1)
 
 
-def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "") -> bool:
+def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "", before: Any = None) -> bool:
     """Return whether a tensor or number is as expected; print the first difference if it is not.
 
-    `tolerance` is relative to the largest number that is expected. `what` says what was counted or compared, such as
-    `batches` or `losses`; a count needs it. Use it in a claim: `assert same(mine, total), "every rank holds the sum"`.
+    `tolerance` is relative to the largest number that is expected. `what` names the tensor, as in "`x.grad`", or says
+    what was counted, such as `batches`; a count needs it. With `before`, what the tensor was before the learner's code
+    ran, the difference tells that nothing has changed it. In a claim: `assert same(x, total, what="`x`"), "the sum"`.
     """
-    difference = _difference(found, expected, tolerance)
-    if difference and what:
+    difference = _difference(found, expected, tolerance, what, before)
+    if difference and what and not isinstance(expected, torch.Tensor):
         is_count = type(found) is type(expected) is int
         difference = f"{found} {what}, expected {expected}" if is_count else f"{what}: {difference}"
     if difference:
@@ -370,33 +371,57 @@ def _print_phase(name: str, values: dict[str, float]) -> None:
     )
 
 
-def _difference(found: Any, expected: Any, tolerance: float) -> str:
-    if found is None:
-        wanted = _kind(expected) if isinstance(expected, torch.Tensor) else _short(expected)
-        return f"the result is None, expected {wanted}"
+def _difference(found: Any, expected: Any, tolerance: float, what: str = "", before: Any = None) -> str:
     if not isinstance(expected, torch.Tensor):
+        if found is None:
+            return f"the result is None, expected {_short(expected)}"
         if isinstance(expected, float) or tolerance:
             fine = isinstance(found, int | float) and abs(found - expected) <= tolerance * abs(expected)
         else:
             fine = found == expected
         return "" if fine else f"{_short(found)}, expected {_short(expected)}"
+    of = f" of {what}" if what else ""
     if not isinstance(found, torch.Tensor):
-        return f"the result is {_kind(found)}, expected {_kind(expected)}"
+        kind = "None" if found is None else _kind(found)
+        return f"{what or 'the result'} is {kind}, expected {_kind(expected)}"
     if found.shape != expected.shape:
-        return f"the shape is {tuple(found.shape)}, expected {tuple(expected.shape)}"
+        return f"the shape{of} is {tuple(found.shape)}, expected {tuple(expected.shape)}"
     if found.dtype != expected.dtype:
-        return f"the dtype is {found.dtype}, expected {expected.dtype}"
-    ours, theirs = found.detach().double().flatten(), expected.detach().double().flatten()
+        return f"the dtype{of} is {found.dtype}, expected {expected.dtype}"
+    ours, theirs = _numbers(found), _numbers(expected)
     limit = tolerance * max(theirs.abs().max().item(), 1e-30) if theirs.numel() else 0.0
     wrong = ((ours - theirs).abs() > limit) | (ours.isnan() != theirs.isnan())
     count = int(wrong.sum())
     if not count:
         return ""
     at = int(wrong.nonzero()[0])
-    which = f"element {at} of {wrong.numel()}" if wrong.numel() > 1 else "the number"
+    which = f"element {at} of {wrong.numel()}{of}" if wrong.numel() > 1 else what or "the number"
     more = f" ({count} elements differ)" if count > 1 else ""
     digits = 7 if f"{ours[at].item():.7g}" != f"{theirs[at].item():.7g}" else 17
-    return f"{which} is {ours[at].item():.{digits}g}, expected {theirs[at].item():.{digits}g}{more}"
+    looks = _looks(ours, theirs, None if before is None else _numbers(before))
+    return f"{which} is {ours[at].item():.{digits}g}, expected {theirs[at].item():.{digits}g}{more}{looks}"
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().double().flatten()
+
+
+def _looks(found: torch.Tensor, expected: torch.Tensor, before: torch.Tensor | None) -> str:
+    """Say what wrong numbers look like as a whole: what was there before, zeros, a multiple, or another order."""
+    n, close = int(os.environ.get("WORLD_SIZE", "1")), 1e-4 * expected.abs().max().item()
+    if before is not None and torch.equal(found, before):
+        return "; it still holds what this rank had before"
+    if not found.any():
+        return "; all are 0" if found.numel() > 1 else ""
+    if not close or found.isnan().any():
+        return ""
+    if n > 1 and (found - n * expected).abs().max() <= n * close:
+        return f"; {n} times too large, as a sum over {n} ranks is beside a mean"
+    if n > 1 and (n * found - expected).abs().max() <= close:
+        return f"; {n} times too small, as a mean over {n} ranks is beside a sum"
+    if found.numel() > 1 and (found.sort().values - expected.sort().values).abs().max() <= close:
+        return "; the numbers are right, but stand in other places"
+    return ""
 
 
 def _kind(value: Any) -> str:

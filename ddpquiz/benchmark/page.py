@@ -60,6 +60,8 @@ def _line_text(line: CostLine) -> str:
     """Write a line: `340 µs + size / 1.2 GB/s`."""
     if not line.beta:
         return format_seconds(line.alpha)
+    if not line.alpha:
+        return f"size / {_rate(1 / line.beta)}"
     sign = "-" if line.alpha < 0 else ""
     return f"{sign}{format_seconds(abs(line.alpha))} + size / {_rate(1 / line.beta)}"
 
@@ -94,6 +96,12 @@ def _notes(group: BenchGroup) -> Iterator[str]:
             " The line of the large sizes may begin below 0, since it does not hold for small ones." if below else ""
         )
         yield f"One line does not fit {', '.join(two)}: small and large sizes have a line each.{start}"
+    from_zero = [op for op, found in fits.items() if found.lines[0].beta and not found.lines[0].alpha]
+    if from_zero:
+        yield (
+            f"The line of {', '.join(from_zero)} begins at 0: these times do not show what a call costs before its "
+            f"first byte. Measure smaller sizes to see that."
+        )
     poor = [op for op, found in fits.items() if found.mean_error > FITS]
     if poor:
         yield f"The lines of {', '.join(poor)} miss the times by more than {FITS:.0%} on average."

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
-from ddpquiz.cli.typer_options import UsageError
+from ddpquiz.cli.typer_options import Command, UsageError
 from ddpquiz.errors import UserError
 from ddpquiz.safe_text import plain
 
@@ -30,34 +30,48 @@ _PLACE_FAULTS = (  # what may be wrong with a file or a folder, whatever is done
     errno.EISDIR, errno.ESTALE,
 )  # fmt: skip
 _LONGEST_NAME = 200  # characters of a path in an error
-_COMMANDS = {
-    "study": "Review recall cards: those that are due, then new ones.",
-    "test": "Answer questions, and see why each wrong answer is wrong.",
-    "learn": "Learn a concept step by step: lesson, demo, cards, questions, lab.",
-    "explain": "Explain a concept in your own words, and compare it with a model answer.",
-    "demo": "Run a demo on real ranks, live, or list the demos.",
-    "lab": "Write a distributed program, and have it checked on real ranks.",
-    "run": "Watch a script of your own on ranks of this machine.",
-    "watch": "Watch a recorded job live, whatever started it.",
-    "where": "Show where all threads of a running rank are.",
-    "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
-    "compare": "Compare two saved runs: what got slower or faster, what is new.",
-    "bench": "Measure the collectives of this machine: time, bandwidth, and a fitted cost model.",
-    "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
-    "prove": "Run the proof behind an answer on real ranks.",
-    "list": "List the curriculum, or the items of one concept.",
-    "search": "Find concepts, demos, cards and questions by words.",
-    "show": "Show an item with its answer, steps, source and proof.",
-    "stats": "Show what you recall, what comes due, and how strong you are.",
-    "optimize": "Fit the schedule to your own reviews.",
-    "export": "Export your progress, or the cards for Anki.",
-    "import": "Add progress that was exported elsewhere.",
-    "pack": "Add concepts, demos and labs of others, or make a pack.",
-    "site": "Write the curriculum as a static site.",
-    "check": "Check content files, and print every complaint.",
-    "doctor": "Check what this machine can do.",
-    "progress": "Restore a backup or hidden items; rebuild card states.",
+_PANELS = {  # of the help; each sentence fits on its line at 80 columns
+    "Learn": {
+        "learn": "Learn a concept step by step; go on where you left off.",
+        "study": "Review recall cards: those that are due, then new ones.",
+        "test": "Answer questions, and see why each wrong answer is wrong.",
+        "explain": "Explain a concept in your own words, then see a model answer.",
+        "demo": "Run a demo on real ranks, live, or list the demos.",
+        "lab": "Write a distributed program; real ranks check each save.",
+    },
+    "Look up": {
+        "list": "List the curriculum, or the items of one concept.",
+        "search": "Find concepts, demos, cards and questions by words.",
+        "show": "Show an item with its answer, steps, source and proof.",
+        "prove": "Run the proof behind an answer on real ranks.",
+        "stats": "Show what you recall, what comes due, and how strong you are.",
+    },
+    "Your jobs": {
+        "run": "Watch a script of your own on ranks of this machine.",
+        "watch": "Watch a recorded job live, whatever started it.",
+        "where": "Show where all threads of a running rank are.",
+        "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
+        "compare": "Compare two saved runs: what got slower or faster, what is new.",
+        "plan": "Predict memory, traffic and time on GPUs that you do not have.",
+        "bench": "Measure the collectives of this machine: time and bandwidth.",
+    },
+    "Your data": {
+        "progress": "Restore a backup or hidden items; rebuild card states.",
+        "export": "Export your progress, or the cards for Anki.",
+        "import": "Add progress that was exported elsewhere.",
+        "optimize": "Fit the schedule to your own reviews.",
+    },
+    "Content": {
+        "check": "Check content files, and print every complaint.",
+        "pack": "Add concepts, demos and labs of others, or make a pack.",
+        "site": "Write the curriculum as a static site.",
+    },
+    "This machine": {
+        "doctor": "Check what this machine can do.",
+    },
 }
+_BELOW = {"Your jobs": "`python -m ddpquiz.record` records a job that another launcher starts."}
+_COMMANDS = {name: sentence for panel in _PANELS.values() for name, sentence in panel.items()}
 _TOGETHER = {  # the module of a command that shares one with others
     "search": "list_", "show": "list_", "export": "progress", "import": "progress", "optimize": "progress",
     "watch": "diagnose", "where": "diagnose", "compare": "diagnose",
@@ -85,7 +99,7 @@ def _load(name: str) -> Any:
     found = getattr(module, plain)
     if not isinstance(found, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
-        single.command(name, cls=getattr(module, "COMMAND_CLASS", TyperCommand), short_help=short_help)(found)
+        single.command(name, cls=getattr(module, "COMMAND_CLASS", Command), short_help=short_help)(found)
         return typer.main.get_command(single)
     command = typer.main.get_command(found)
     command.name, command.short_help = name, short_help
@@ -117,20 +131,19 @@ class _Commands(TyperGroup):
         return list(_COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with self._named_only():
-            super().format_commands(ctx, formatter)
+        del ctx
+        width = max(map(len, _COMMANDS))
+        for title, commands in _PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), sentence) for name, sentence in commands.items()])
+                if title in _BELOW:
+                    formatter.write_text(_BELOW[title])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        with self._named_only():
-            return super().shell_complete(ctx, incomplete)
-
-    @contextlib.contextmanager
-    def _named_only(self) -> Iterator[None]:
-        """Let commands consist of a name and a sentence for a while, so that none is imported to list them."""
         lazy = self.commands
         self.commands = {name: TyperCommand(name, short_help=text) for name, text in _COMMANDS.items()}
         try:
-            yield
+            return super().shell_complete(ctx, incomplete)  # imports none of them to list them
         finally:
             self.commands = lazy
 

@@ -20,12 +20,15 @@ from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
 from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality
 from ddpquiz.curriculum.quality import quality as measure
 from ddpquiz.curriculum.survey import is_pack, survey
-from ddpquiz.curriculum.yaml_file import shown
+from ddpquiz.curriculum.yaml_file import YamlFile, peek, shown
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
+from ddpquiz.terminal.pages.steps import unfit
+
+_IN_STEPS = "That works. Steps that end in something to do teach better: `ddpquiz pack new` writes an example."
 
 
 def check(
@@ -58,8 +61,9 @@ def check(
     concepts = found.catalog.concepts
     known, complaints = _labs(concepts, path) if path is None or is_pack(path) else (0, [])
     problems = [*map(str, found.complaints), *complaints]
+    problems = problems or _unfit(concepts, path)
     if proofs and not problems:
-        problems = _prove(found.catalog, path)
+        problems = [*_prove(found.catalog, path), *_run_listings(concepts, path)]
     measured = None
     if quality:
         measured = measure(concepts)
@@ -71,6 +75,8 @@ def check(
         if measured:
             _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
+        if not _is_ours(path):
+            _advise_steps(concepts)
     if problems:
         raise typer.Exit(1)
 
@@ -95,11 +101,64 @@ def _check_labs(names: list[str], pack: Path | None) -> None:
 
 
 def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
-    if path and not trust and not path.resolve().is_relative_to(content_dir().resolve()):
+    if path and not trust and not _is_ours(path):
         raise UserError(
             f"{path} is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
             " Read them, then add --trust."
         )
+
+
+def _is_ours(path: Path | None) -> bool:
+    """Whether a path, or all content, came with ddpquiz."""
+    return path is None or path.resolve().is_relative_to(content_dir().resolve())
+
+
+def _advise_steps(concepts: Sequence[Concept]) -> None:
+    """Say once which lessons are one text, and what to do about it."""
+    old = [concept.id for concept in concepts if not concept.in_steps]
+    if old:
+        several = f"{plural(len(old), 'lesson is', 'lessons are')} one long text"
+        say(f"{several} ({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}). {_IN_STEPS}", err=True)
+
+
+def _unfit(concepts: Sequence[Concept], path: Path | None) -> list[str]:
+    """Return a line for each part of a step of our own that does not fit the screen for which lessons are written."""
+    if not _is_ours(path):
+        return []
+    return [
+        f"{_place_of_step(concept, number, key, path)}: `{key}`: {problem}"
+        for concept in concepts
+        if concept.in_steps
+        for number, step in enumerate(concept.steps)
+        for key, problem in unfit(step)
+    ]
+
+
+def _run_listings(concepts: Sequence[Concept], path: Path | None) -> list[str]:
+    """Run every listing of lessons and return a line for each that does not show what it should."""
+    from ddpquiz.ranks.proof_check import run_listings  # noqa: PLC0415  # only --proofs runs ranks
+
+    problems: list[str] = []
+    for ran in run_listings(concepts):
+        _progress(f"listing of step {ran.step + 1}: {ran.concept.id}")
+        where = _place_of_step(ran.concept, ran.step, "run", path) if ran.complaints else ""
+        problems += [f"{where}: {complaint}" for complaint in ran.complaints]
+    _progress("")
+    return problems
+
+
+def _place_of_step(concept: Concept, number: int, key: str, path: Path | None) -> str:
+    """Return file, line and column of a key in a step of a lesson."""
+    page = YamlFile.open(_file(concept.id, path))
+    assert page.root is not None  # noqa: S101  # it was read before
+    node = peek(peek(page.root, "lesson").value[number], key)
+    return f"{page.name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+
+
+def _file(concept: str, path: Path | None) -> Path:
+    """Return the file of a concept."""
+    root = path or content_dir()
+    return root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
 
 
 def _prove(catalog: Catalog, path: Path | None) -> list[str]:
@@ -130,8 +189,7 @@ def _progress(text: str) -> None:
 
 def _place(concept: str, item: str, path: Path | None) -> str:
     """Return file, line and column of an item."""
-    root = path or content_dir()
-    file = root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
+    file = _file(concept, path)
     text = file.read_text(encoding="utf-8")
     found = re.search(rf"\bid: *[\"']?{re.escape(item)}(?![\w-])", text)
     before = text[: found.start()] if found else ""
@@ -148,6 +206,7 @@ def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
         "questions": {str(level): levels[level] for level in Level},
         "kinds": {str(kind): kinds[kind] for kind in Kind},
         "proofs": sum(question.proof is not None for question in questions),
+        "listings": sum(step.listing is not None for concept in concepts for step in concept.steps),
         "demos": len({link.run for concept in concepts for link in concept.demos}),
     }
 
@@ -187,6 +246,7 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
         plural(summary["concepts"], "concept"),
         plural(summary["cards"], "card"),
         plural(sum(summary["questions"].values()), "question"),
+        *([plural(summary["listings"], "listing")] if summary["listings"] else []),
         f"{plural(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
         *([plural(summary["labs"], "lab")] if summary["labs"] else []),
     ]

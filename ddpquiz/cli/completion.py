@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ddpquiz.curriculum.concept import Level
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir, demos_dir, labs_dir, packs_dir
 
@@ -20,6 +21,11 @@ def concepts(incomplete: str) -> list[str]:
 def tracks(incomplete: str) -> list[str]:
     """Complete the name of a track."""
     return _starting(incomplete, [file.parent.name for file in _files(content_dir, "*/*.yaml") if _is_concept(file)])
+
+
+def levels(incomplete: str) -> list[str]:
+    """Complete a level of cards and questions, in their order."""
+    return [str(level) for level in Level if level.startswith(incomplete)]
 
 
 def models(incomplete: str) -> list[str]:

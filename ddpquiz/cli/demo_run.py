@@ -48,7 +48,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     shown = show_run(options, request, asked.hint if asked else None)
     save_time(script, args, shown.asked)
     if asked and asked.answer:
-        with open_progress() as progress:
+        with open_progress(asked.catalog.moved) as progress:
             style.console().print(asked.outcome(shown.asked, progress, now()))
     exit_with_status(shown)
 

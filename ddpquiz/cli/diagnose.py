@@ -34,26 +34,35 @@ from ddpquiz.terminal.runs.summary import summary as summary_page
 
 
 def diagnose(
-    job: Annotated[
-        Path, typer.Argument(help="A folder with one file for each rank, from `ddpquiz.record` or Flight Recorder.")
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            show_default=False,
+            help="Logs, Flight Recorder dumps and recordings of a job, or folders that hold them, mixed.",
+        ),
     ],
-    view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
     ] = None,
-    ranks: Annotated[
-        int, typer.Option("--ranks", min=0, max=1024, help="How many ranks the job had, if dumps do not say it.")
+    nproc: Annotated[
+        int,
+        typer.Option("--nproc", "-n", min=0, max=1024, help="How many ranks the job had, if dumps do not say it."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Say why a job hangs or failed: which rank, which line, which operation.
 
-    JOB may also be a run that was saved with --save.
+    The files may be plain logs (of all ranks or one for each, with the prefixes of torchrun and Slurm), Flight Recorder
+    dumps, recordings of `ddpquiz.record`, or a run that was saved with --save.
     """
     if save:
         saving.format_of(save)
-    record = read_job(job, ranks)
+    record = read_job(paths, nproc)
+    if save and record.has_only_logs and save.suffix != ".html":
+        raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState()
     for event in record.events:
         state.add(event)
@@ -63,11 +72,11 @@ def diagnose(
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         say(json.dumps(verdict.as_json() | known))
-    elif view and screen.is_interactive():
+    elif step and not record.has_only_logs and screen.is_interactive():
         replay(_judged(record, state, verdict), style.console())
     else:
         page = [diagnosis_page(verdict, record)]
-        if summary:
+        if summary and not record.has_only_logs:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
         layout.show_paged(style.console(), Group(*page))
 

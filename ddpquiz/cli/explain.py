@@ -26,7 +26,7 @@ from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
 from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.explain import ExplainScreen, not_scored
 from ddpquiz.terminal.sittings.sitting import run_session
 
 _PATIENCE = 120.0  # seconds for the program that judges
@@ -39,15 +39,16 @@ def explain(
     ],
     editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, as EDITOR names it.")] = False,
     judge: Annotated[
-        str | None, typer.Option(help="A program of yours that ticks the points beforehand.", metavar="COMMAND")
+        str | None, typer.Option(help="A program of yours that ticks points; you can change them.", metavar="COMMAND")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
     """Explain a concept in your own words; then compare with a model answer, and tick the points that you made.
 
     In a pipe, all of standard input is one explanation: of the prompt that is named, or of the concept's prompt that
-    you explained least often. A judge reads {"question", "points", "text"} as JSON from standard input and prints
-    {"points": [true, ...], "say": "..."}; nothing is sent to any other program.
+    you explained least often. The model answer is printed, and nothing is scored unless a judge does it. A judge reads
+    {"question", "points", "text"} as JSON from standard input and prints {"points": [true, ...], "say": "..."}; nothing
+    is sent to any other program.
     """
     known = loading.load()
     prompts = _prompts(known, concept)
@@ -63,11 +64,12 @@ def explain(
         screen = ExplainScreen(context, begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
-            _read(screen, prompts[0].key)
+            compared = screen.compare(_read(prompts[0].key))
             if screen.note:  # of a judge that failed
                 layout.show(console, Text(plain(screen.note), style="warn"))
             console.quiet = as_json
-            layout.show(console, screen.by_lines.new())
+            layout.show(console, screen.by_lines.new() if compared.opinion else not_scored(compared))
+            explanations = [_values(compared, scored=compared.opinion is not None)]
         else:
             try:
                 if editor:
@@ -75,8 +77,9 @@ def explain(
                 run_session(screen, console, lines=as_json)
             finally:
                 _save_drafts(screen, console)
+            explanations = [_values(each) for each in screen.state.done]
         if as_json:
-            say(to_json({"explanations": [_values(each) for each in screen.state.done]}, indent=2))
+            say(to_json({"explanations": explanations}, indent=2))
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
@@ -91,8 +94,7 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
 
 def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
     """Run a command that reads question, points and text as JSON and prints its opinion; UserError if it fails."""
-    points = [point.say for point in prompt.points]
-    question = json.dumps({"question": prompt.ask, "points": points, "text": text}, ensure_ascii=False)
+    question = json.dumps({"question": prompt.ask, "points": prompt.points, "text": text}, ensure_ascii=False)
     if sys.stderr.isatty():
         say("Waiting for the judge; ctrl+c goes on without it.", err=True)
     try:
@@ -107,14 +109,14 @@ def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
     if (
         not isinstance(remark, str)
         or not isinstance(made, list)
-        or [type(each) for each in made] != [bool] * len(points)
+        or [type(each) for each in made] != [bool] * len(prompt.points)
     ):
-        raise _failed(command, f"must print {len(points)} times true or false as `points`, and a text as `say`")
+        raise _failed(command, f"must print {len(prompt.points)} times true or false as `points`, and a text as `say`")
     return Opinion(tuple(made), remark[:_MOST])
 
 
 def _failed(command: str, what: str) -> UserError:
-    return UserError(f"The judge `{command}` {what}; the points are ticked by their words instead.")
+    return UserError(f"The judge `{command}` {what}; so it ticked no point.")
 
 
 def _save_drafts(screen: ExplainScreen, console: Console) -> None:
@@ -132,21 +134,22 @@ def _save_drafts(screen: ExplainScreen, console: Console) -> None:
                 console.print(Text(plain(line)), soft_wrap=True)
 
 
-def _read(screen: ExplainScreen, key: str) -> None:
-    screen.text = sys.stdin.read()
-    screen.finish()
-    if not screen.state.done:
-        raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
+def _read(key: str) -> str:
+    if text := sys.stdin.read().strip():
+        return text
+    raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
 
 
-def _values(explanation: Explanation) -> dict[str, Any]:
+def _values(explanation: Explanation, *, scored: bool = True) -> dict[str, Any]:
+    """An explanation as JSON; without a score, it is not known which points were made."""
     return {
         "item": explanation.prompt.key,
         "ask": explanation.prompt.ask,
         "text": explanation.text,
-        "made": explanation.made,
+        "answer": explanation.prompt.answer,
+        "made": explanation.made if scored else None,
         "points": [
-            {"say": each.point.say, "made": each.made, "words": each.words, "overruled": each.overruled}
+            {"say": each.say, "made": each.made if scored else None, "by_program": each.by_program}
             for each in explanation.points
         ],
         "hint": explanation.hinted,

@@ -123,7 +123,7 @@ def _run_demo(concept: str) -> None:
     links = known.concept(concept).demos
     if not links:
         raise UserError(f"The concept {concept} has no demo.")
-    with open_progress() as progress:
+    with open_progress(known.moved) as progress:
         Ranks(known, progress, clock.now).demo(links[0])
 
 

@@ -10,6 +10,7 @@ from rich.console import Group
 from ddpquiz.cli import completion, session
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
+from ddpquiz.learning.guided_path import pick_track
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.sittings.path import PathScreen, lesson_page, path_of, path_to_go_on, stages
@@ -19,23 +20,40 @@ from ddpquiz.terminal.sittings.sitting import run_session
 def learn(
     concept: Annotated[
         str | None,
-        typer.Argument(help="What to learn. Without it, go on where you left off.", autocompletion=completion.concepts),
+        typer.Argument(
+            help="What to learn. Without it, go on where you left off: along the core route, then the tracks that you "
+            "picked.",
+            autocompletion=completion.concepts,
+        ),
+    ] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with this track now, and after the core route from now on.", autocompletion=completion.tracks
+        ),
     ] = None,
     lesson: Annotated[bool, typer.Option("--lesson", help="Only show the lesson.")] = False,
 ) -> None:
-    """Learn a concept step by step: lesson, prediction, demo, cards, questions, lab.
+    """Learn a concept step by step: read, answer and run each step, then go over cards and build a lab.
 
     You can leave at any point; the next time goes on there. In a pipe, print the lesson and the stages.
     """
     if lesson and concept is None:
         raise typer.BadParameter("name a concept; `ddpquiz list` lists them.", param_hint="--lesson")
+    if track and concept:
+        raise typer.BadParameter("name a concept or a track, not both", param_hint="--track")
     known = loading.load()
+    of_track = known.choose(None, track) if track else ()
     named = known.concept(concept) if concept is not None else None
     if lesson and named:
         layout.show_paged(style.console(), lesson_page(known, named))
         return
     with session.context(known) as context:
-        path = path_of(context, named) if named else path_to_go_on(context)
+        if track:
+            pick_track(context.progress, track, context.clock())
+        path = path_of(context, named) if named else path_to_go_on(context, of_track)
+        if path is None and track:
+            raise UserError(f"You have finished the track {track}. `ddpquiz learn` goes on with what comes after it.")
         if path is None:
             raise UserError("You have finished the paths of all concepts. Name one to see it again.")
         if is_interactive():

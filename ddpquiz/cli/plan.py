@@ -30,6 +30,7 @@ from ddpquiz.plan.step_time import Accelerator, usual_stage
 from ddpquiz.plan.traffic import Job, cut_bytes
 from ddpquiz.terminal.kit import layout, screen, style
 
+_USUAL, _SIZES = Layout(), Sizes(batch=1, sequence=1)  # their defaults are those of the options
 _STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _MOST_GPUS = 1 << 20  # of --scale
 _REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
@@ -61,7 +62,7 @@ class PlanOptions:
             autocompletion=completion.hardware,
         ),
     ] = "h100"
-    gpus: Annotated[int | None, typer.Option("--gpus", "-n", min=1, help="How many GPUs.")] = None
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="How many GPUs.")] = None
     layout: Annotated[
         str,
         typer.Option(
@@ -73,37 +74,41 @@ class PlanOptions:
     ] = ""
     batch: Annotated[
         int | None,
-        typer.Option("--batch", "-b", min=1, help="Sequences per step, over all ranks (default: 4 M tokens)."),
+        typer.Option("--batch", "-b", min=1, help="Sequences per step, over all ranks. [default: 4 M tokens]"),
     ] = None
     seq: Annotated[int | None, typer.Option("--seq", "-s", min=1, help="Tokens per sequence.")] = None
-    micro_batch: Annotated[int, typer.Option("--micro-batch", min=1, help="Sequences per micro-batch.")] = 1
-    zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="ZeRO stage; 0 is DDP, 3 is FSDP.")] = 1
+    micro_batch: Annotated[int, typer.Option("--micro-batch", min=1, help="Sequences per micro-batch.")] = (
+        _USUAL.micro_batch
+    )
+    zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="ZeRO stage; 0 is DDP, 3 is FSDP.")] = _USUAL.zero
     shard: Annotated[
         int, typer.Option("--shard", min=0, help="Ranks over which states are sharded (HSDP); 0: all.")
-    ] = 0
+    ] = _USUAL.shard
     pipeline: Annotated[
         str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 (zero bubble) or dualpipe.")
-    ] = "1f1b"
+    ] = str(_USUAL.schedule)
     chunks: Annotated[
         int, typer.Option("--chunks", min=1, help="Model chunks per stage; more than 1: interleaved.")
-    ] = 1
+    ] = _USUAL.chunks
     recompute: Annotated[
         str, typer.Option("--recompute", help="What backward computes again: none, selective (attention) or full.")
-    ] = "none"
-    sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = True
-    overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = True
-    tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = False
+    ] = str(_USUAL.recompute)
+    sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = _USUAL.sequence_parallel
+    overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = (
+        _USUAL.overlap
+    )
+    tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = _USUAL.tp_overlap
     states: Annotated[
         str,
         typer.Option(
             "--states",
             help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, fp32 4+4+8.",
         ),
-    ] = "megatron"
+    ] = str(_SIZES.states)
     precision: Annotated[
-        str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: bf16 if the GPU has it).")
+        str, typer.Option("--precision", help="bf16, fp8 or fp32. [default: bf16 if the GPU has it]")
     ] = ""
-    flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = True
+    flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = _SIZES.flash
     causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP.")] = False
     tokens: Annotated[
         float, typer.Option("--tokens", min=1e-6, help="Trillions of tokens to train on, for the days.")

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Annotated, Literal
@@ -18,7 +18,7 @@ from ddpquiz.cli import clock, completion
 from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
-from ddpquiz.errors import UserError
+from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning import anki, database, exchange, fit
 from ddpquiz.learning.schedule import FSRS_6
 from ddpquiz.paths import data_dir
@@ -35,13 +35,21 @@ progress = typer.Typer(
 )
 
 
+def _moved() -> Mapping[str, str]:
+    """Return the earlier keys of items; progress can be looked after while content has complaints."""
+    try:
+        return loading.load().moved
+    except ContentError:
+        return {}
+
+
 @progress.command()
 def rebuild() -> None:
     """Compute the state of every card again from the log.
 
     Says whether that changed anything.
     """
-    with open_progress() as opened:
+    with open_progress(_moved()) as opened:
         before = opened.memories()
         opened.rebuild()
         after = opened.memories()
@@ -56,7 +64,7 @@ def restore(
     item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=completion.items)],
 ) -> None:
     """Bring back items that you hid."""
-    with open_progress() as opened:
+    with open_progress(_moved()) as opened:
         for one in item:
             if not opened.restore(one, clock.now()):
                 raise UserError(f"`{one}` is not hidden; `ddpquiz list --hidden` lists what is.")
@@ -121,7 +129,7 @@ def export(
 
 
 def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
-    with open_progress() as progress:
+    with open_progress(_moved()) as progress:
         if form == "json":
             exchange.write_json(progress.log(), progress.all_weights(), file)
         else:
@@ -149,7 +157,7 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
     Import as often as you like, in any order; both machines end up with the same history. A backup is made first.
     """
     read = exchange.read_json(_read(file), str(file))
-    with open_progress() as progress:
+    with open_progress(_moved()) as progress:
         added, backup = progress.merge_safely(read.rows, read.weights, clock.now())
     count = len(read.rows)
     say(f"{added} of {count} rows were new." if added else f"Nothing was new in {count} rows.")
@@ -187,7 +195,7 @@ def optimize() -> None:
 
     What is scheduled already stays. The same reviews give the same weights. Needs pip install 'ddpquiz[optimize]'.
     """
-    with open_progress() as progress:
+    with open_progress(_moved()) as progress:
         known = fit.histories(progress.entries("review"))
         if (count := fit.recalls(known)) < fit.ENOUGH:
             raise UserError(

@@ -111,7 +111,9 @@ def run(
 ) -> None:
     """Run any torchrun-compatible script on ranks of this machine, and watch it.
 
-    Options of ddpquiz go before SCRIPT. Everything after SCRIPT goes to the script, as with torchrun.
+    Options of ddpquiz go before SCRIPT. Everything after SCRIPT goes to the script, as with torchrun:
+
+    ddpquiz run --nproc 2 train.py --epochs 3
     """
     words, name = tuple(args or ()), str(script) if module else ""
     if module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typer.core import TyperCommand
 from ddpquiz.cli import completion
 from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import UsageError
+from ddpquiz.errors import UserError
 from ddpquiz.ranks.request import Request
 
 
@@ -52,7 +54,13 @@ class RunOptions:
         typer.Option("--check-replicas", help="Say when the replicas of a DDP model no longer hold equal weights."),
     ] = False
     stay: Annotated[
-        bool, typer.Option("--stay/--no-stay", help="In a terminal, stay on the page of the ended run until a key.")
+        bool,
+        typer.Option(
+            "--stay/--no-stay",
+            show_default=False,
+            help="In a terminal, stay on the page of the ended run until a key. [default: `run` stays; `demo` stays if "
+            "its last frame does not fit on the screen]",
+        ),
     ] = False
     max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
     emit: Annotated[
@@ -111,16 +119,31 @@ class RunCommand(TyperCommand):
         if passed[:1] == ["--"]:
             ctx.params["args"] = passed[1:]
         elif passed and not ctx.resilient_parsing:
-            self._note_misplaced(words[: -len(passed) - 1], Path(ctx.params["script"]), passed)
+            ctx.obj = self._note_misplaced(words[: -len(passed) - 1], Path(ctx.params["script"]), passed)
         return rest
 
-    def _note_misplaced(self, ours: Sequence[str], script: Path, passed: Sequence[str]) -> None:
-        """Print a note if options of ddpquiz go to a script whose text does not mention them."""
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with the note about misplaced options before it, and after it where a reader looks then."""
+        note = ctx.obj or ""
+        if note:
+            say(note, err=True)
+        try:
+            return super().invoke(ctx)
+        except UserError:
+            note = ""  # nothing ran: the note stands right above
+            raise
+        finally:
+            if note and ctx.params["emit"] is None:
+                say(note, err=True)
+
+    def _note_misplaced(self, ours: Sequence[str], script: Path, passed: Sequence[str]) -> str:
+        """A note if options of ddpquiz go to a script whose text does not mention them, or ""."""
         misplaced, theirs = _split_options(self, passed)
         text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
-        if any(word[0] == "-" and word.partition("=")[0].lstrip("-") not in text for word in misplaced):
-            line = shlex.join(["ddpquiz", "run", *ours, *misplaced, str(script), *theirs])
-            say(f"Note: {script} receives {shlex.join(misplaced)}. If ddpquiz should: {line}", err=True)
+        if all(word[0] != "-" or _mentions(text, word) for word in misplaced):
+            return ""
+        line = shlex.join(["ddpquiz", "run", *ours, *misplaced, str(script), *theirs])
+        return f"Note: {script} receives {shlex.join(misplaced)}. If ddpquiz should: {line}"
 
 
 class DemoCommand(TyperCommand):
@@ -143,6 +166,14 @@ class DemoCommand(TyperCommand):
         name = next((word for word in theirs if word in completion.demos("")), "")
         theirs = [word for word in theirs if word != name]
         return name and shlex.join(["ddpquiz", "demo", name, *ours, "--", *theirs, *words[at + 1 :]])
+
+
+def _mentions(script: str, option: str) -> bool:
+    """Whether the text of a script mentions an option: a long one also without its dashes, as a parameter may be."""
+    name = option.partition("=")[0]
+    if not name.startswith("--"):
+        return re.search(rf"[\"']{re.escape(name[:2])}\b", script) is not None
+    return name[2:] in script or name[2:].replace("-", "_") in script
 
 
 def _unknown_option(command: Any, ctx: Any, wrong: Any, advice: str) -> Any:

@@ -17,7 +17,7 @@ from ddpquiz.terminal.sittings.sitting import SessionContext
 @contextmanager
 def context(catalog: Catalog) -> Iterator[SessionContext]:
     """What a sitting needs, until it is over; the progress is closed after that."""
-    with open_progress() as progress:
+    with open_progress(catalog.moved) as progress:
         try:
             ranks = Ranks(catalog, progress, clock.now)
             yield SessionContext(catalog, progress, clock.now, _open_lab, ranks)

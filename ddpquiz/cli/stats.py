@@ -26,7 +26,7 @@ def stats(
 ) -> None:
     """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
     known = loading.load()
-    with open_progress() as progress:
+    with open_progress(known.moved) as progress:
         if as_json:
             say(to_json(_values(_statistics(known, progress)), indent=2))
         else:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from ddpquiz.cli import completion, session
+from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.study import LIMIT, StudyChoice, ask_cards
-
-Level = Literal["beginner", "intermediate", "advanced"]
+from ddpquiz.terminal.sittings.study import CARDS, StudyChoice, ask_cards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +22,9 @@ class StudyOptions(StudyChoice):
     concept: Annotated[
         list[str] | None, typer.Argument(help="Only cards of these concepts.", autocompletion=completion.concepts)
     ] = None
-    level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None
-    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = LIMIT
+    level: LevelOption = None
+    track: TrackOption = None
+    count: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = CARDS
     new: Annotated[
         int | None,
         typer.Option(min=0, help="New cards per day, at most. [default: 10; no limit for concepts that you name]"),

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, session
+from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.mastery import strengths
-from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.quiz import Answer, QuizAction
 from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.safe_text import to_json
@@ -42,7 +43,6 @@ def _at_least(least: int, text: str, wanted: str) -> int:
     return int(text)
 
 
-Level = Literal["easy", "medium", "hard"]
 Kind = Literal["choice", "choices", "number", "order", "output", "spot"]
 
 
@@ -53,9 +53,9 @@ class TestOptions(QuizChoice):
     concept: Annotated[
         list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=completion.concepts)
     ] = None
-    level: Annotated[Level | None, typer.Option(help="Only this level.")] = None
+    level: LevelOption = None
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None
+    track: TrackOption = None
     count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = QUESTIONS
     seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False
@@ -95,6 +95,7 @@ def test(*, options: TestOptions) -> None:
     with session.context(loading.load()) as context:
         screen = ask_questions(context, options, console, lines=options.as_json)
         if options.as_json:
+            screen.do(QuizAction.STOP)  # also of an exam that was left: its answers are told now
             print_json(screen, options.seed, context.progress.last_answers())
     if screen.by_lines.unread:
         raise typer.Exit(1)

@@ -53,13 +53,15 @@ class LabTitle:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All concepts, in learning order, and the labs about them, by name."""
+    """All concepts, in learning order (those of the core route, then the others), and the labs about them, by name."""
 
     tracks: tuple[Track, ...]
     concepts: tuple[Concept, ...]
     sources: Mapping[str, Source]
     demos: Path = field(default_factory=demos_dir)  # the folder of the scripts that the concepts name
     labs: tuple[LabTitle, ...] = ()
+    core: tuple[str, ...] = ()  # the core route: the concepts to learn first, by name
+    moved: Mapping[str, str] = field(default_factory=dict)  # earlier keys of items, and their keys now
 
     @cached_property
     def _concepts(self) -> dict[str, Concept]:
@@ -89,7 +91,8 @@ class Catalog:
         )
 
     def item(self, key: str) -> Item:
-        """Return a card, question or prompt by `concept/id`. UserError if no item has this name."""
+        """Return a card, question or prompt by `concept/id`, now or earlier. UserError if no item has this name."""
+        key = self.moved.get(key, key)
         if key in self._items:
             return self._items[key]
         concept_id, slash, item_id = key.rpartition("/")  # the name of a pack's concept has a slash of its own

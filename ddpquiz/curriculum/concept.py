@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Level(StrEnum):
+    """How hard an item is. Of questions: recall, application, or computing and debugging."""
+
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
 class CardLevel(StrEnum):
-    """The level of learner who should know a card."""
+    """The level of a card as content files and Anki decks write it: the learner who should know it."""
 
     BEGINNER = "beginner"
     INTERMEDIATE = "intermediate"
     ADVANCED = "advanced"
 
-
-class Level(StrEnum):
-    """How hard a question is: recall, application, or computing and debugging."""
-
-    EASY = "easy"
-    MEDIUM = "medium"
-    HARD = "hard"
+    @property
+    def level(self) -> Level:
+        return {self.BEGINNER: Level.EASY, self.INTERMEDIATE: Level.MEDIUM, self.ADVANCED: Level.HARD}[self]
 
 
 class Kind(StrEnum):
@@ -139,7 +143,7 @@ class Card(_Keyed):
 
     concept: str
     id: str
-    level: CardLevel
+    level: Level
     front: str
     back: str
     source: str
@@ -174,14 +178,6 @@ class Question(_Keyed):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a rubric: what to say, and words that show that it was said."""
-
-    say: str
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt(_Keyed):
     """Something to explain in one's own words, with a model answer and the points that a good answer makes."""
 
@@ -190,7 +186,7 @@ class Prompt(_Keyed):
     ask: str
     hint: str
     answer: str
-    points: tuple[Point, ...]
+    points: tuple[str, ...]
 
 
 Item = Card | Question | Prompt
@@ -217,25 +213,77 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class DemoLink:
-    """A demo that shows a concept. `predict` is the id of the question that is asked before it runs, or ""."""
+    """A demo that shows a concept.
+
+    `predict` is the id of the question that is asked before it runs, or "". `labels` are the values to look at, if a
+    step of the lesson names them.
+    """
 
     run: str
     look: str
     args: tuple[str, ...] = ()
     ranks: int | None = None
     predict: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineChange:
+    """One line of a listing and what to put in its place, what is seen then, and what that means (Markdown)."""
+
+    line: str
+    to: str
+    shows: Shows
+    then: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Code of a lesson that runs on real ranks, and what they show. `change` changes one line and runs it again.
+
+    `origin` is the fingerprint of the pack's files that it was read from.
+    """
+
+    ranks: int
+    code: str
+    shows: Shows
+    change: LineChange | None = None
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonStep:
+    """One idea of a lesson, and what the learner does about it.
+
+    `text` is Markdown. `ask` is the id of a question or card of the concept, answered before the listing or the demo
+    runs; `then` says what the result means. A lesson that was written as one text is one step with nothing to do.
+    """
+
+    text: str
+    listing: Listing | None = None
+    ask: str = ""
+    demo: DemoLink | None = None
+    then: str = ""
+
+    @property
+    def is_done_by_learner(self) -> bool:
+        """Whether it ends in something to do."""
+        return bool(self.listing or self.ask or self.demo)
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One thing to understand, and every way to learn it."""
+    """One thing to understand, and every way to learn it.
+
+    `more` is what the lesson leaves out, as Markdown. `able` completes "You can now ...", and may be "".
+    """
 
     id: str
     track: str
     title: str
     idea: str
     why: str
-    lesson: str
+    steps: Sequence[LessonStep]
     needs: tuple[str, ...]
     commands: Sequence[Command]
     mistakes: Sequence[Mistake]
@@ -244,9 +292,31 @@ class Concept:
     cards: tuple[Card, ...]
     questions: Sequence[Question]
     explain: Sequence[Prompt]
+    more: str = ""
+    able: str = ""
 
     def items(self) -> tuple[Item, ...]:
         return (*self.cards, *self.questions, *self.explain)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether its lesson is steps with something to do; otherwise it is one text."""
+        return any(step.is_done_by_learner for step in self.steps)
+
+    @property
+    def lesson(self) -> str:
+        """All of the lesson as one Markdown text, with its listings and what their results mean."""
+        parts: list[str] = []
+        for step in self.steps:
+            listing = step.listing
+            code = f"```python\n{listing.code}\n```" if listing else ""
+            parts += [step.text, code, step.then, (listing.change.then if listing and listing.change else "")]
+        return "\n\n".join(filter(None, (*parts, self.more)))
+
+    def asked_in(self, step: LessonStep) -> Card | Question | None:
+        """The card or question that a step asks."""
+        items: tuple[Card | Question, ...] = (*self.cards, *self.questions)
+        return next((each for each in items if each.id == step.ask), None)
 
 
 def script_lines(question: Question) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 import ast
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+_THOUSANDS = re.compile(r"(?<![\w.,])\d{4,}(?![\w,])")
 _LONGEST = 300  # characters; a deeply nested expression would exhaust the stack
 _LARGEST = 1e300
 
@@ -75,6 +77,12 @@ def format_number(number: float) -> str:
     """Format a number as a learner would write it: no `.0`, no thousands separators, at most six significant digits."""
     number = whole_if_close(number)
     return str(round(number)) if isinstance(number, int) or abs(number) >= 1e6 else f"{number:.6g}"
+
+
+def quantity(number: str, unit: str = "") -> str:
+    """A number, or an expression, with its unit, as all screens write it: `1,900 bytes`, `5%`."""
+    shown = _THOUSANDS.sub(lambda found: f"{int(found[0]):,}", number)
+    return f"{shown}%" if unit == "%" else f"{shown} {unit}".strip()
 
 
 def unknown_name(name: str, values: Mapping[str, object]) -> ValueError:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.packs import LoadedPack, Pack
 
 FILE = "catalog.marshal"
-_LATER = ("commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
+_LATER = ("steps", "commands", "mistakes", "questions", "explain")  # fields of a concept that are built when used
 
 
 class _StoredTuple(Sequence[Any]):
@@ -147,7 +147,9 @@ def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> C
 
 def save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
     """Write the copy of a catalog. OSError if that fails."""
-    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs)))
+    payload = marshal.dumps(
+        _plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs, catalog.core, dict(catalog.moved)))
+    )
     with replacing(path, private=True) as fresh:
         fresh.write_bytes(_header(fingerprint, payload) + payload)
 
@@ -202,8 +204,8 @@ def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | N
         header, payload = file.readline(300), file.read()
     if header != _header(fingerprint, payload):
         return None
-    tracks, concepts, sources, labs = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
-    return Catalog(tracks, concepts, sources, labs=labs)
+    tracks, concepts, sources, labs, core, moved = _objects(marshal.loads(payload))  # noqa: S302  # our own file
+    return Catalog(tracks, concepts, sources, labs=labs, core=core, moved=moved)
 
 
 def _plain(value: Any) -> Any:

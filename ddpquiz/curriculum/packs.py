@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum.catalog import Catalog, Track
-from ddpquiz.curriculum.concept import Concept, DemoProof, Question
+from ddpquiz.curriculum.concept import Concept, DemoLink, DemoProof, LessonStep, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.pack_files import MANIFEST, Files, read_added
 from ddpquiz.errors import ContentError, UserError
@@ -107,6 +107,7 @@ def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Cat
             concepts=catalog.concepts + added.concepts,
             sources={**catalog.sources, **added.sources},
             labs=catalog.labs + added.labs,
+            moved={**catalog.moved, **added.moved},
         )
     return catalog
 
@@ -137,7 +138,8 @@ def _prefixed(loaded: LoadedPack) -> Catalog:
         for lab in catalog.labs
         if lab.concept in own
     )
-    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources, labs=labs)
+    moved = {f"{pack.name}/{before}": f"{pack.name}/{now}" for before, now in catalog.moved.items()}
+    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources, labs=labs, moved=moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +158,19 @@ class _Names:
             id=name,
             track=f"{self.pack}/{concept.track}",
             needs=tuple(self._own(need, self.concepts) for need in concept.needs),
-            demos=tuple(replace(link, run=self._own(link.run, self.demos)) for link in concept.demos),
+            demos=tuple(map(self._demo, concept.demos)),
+            steps=tuple(map(self._step, concept.steps)),
             cards=tuple(replace(card, concept=name, source=f"{self.pack}/{card.source}") for card in concept.cards),
             questions=self._questions(name, concept.questions),
             explain=tuple(replace(prompt, concept=name) for prompt in concept.explain),
         )
+
+    def _demo(self, link: DemoLink) -> DemoLink:
+        return replace(link, run=self._own(link.run, self.demos))
+
+    def _step(self, step: LessonStep) -> LessonStep:
+        listing = replace(step.listing, origin=self.origin) if step.listing else None
+        return replace(step, listing=listing, demo=self._demo(step.demo) if step.demo else None)
 
     def _questions(self, concept: str, questions: Sequence[Question]) -> tuple[Question, ...]:
         renamed = []

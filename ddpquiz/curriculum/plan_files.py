@@ -390,7 +390,7 @@ def _layout(row: Fields) -> Layout:
         zero=row.whole("zero", 0, 3, optional=True) or 0,
         micro_batch=_whole(row, "micro-batch", 1),
         schedule=PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
-        recompute=row.one_of("recompute", Recompute, Recompute.NONE),
+        recompute=row.one_of("recompute", Recompute, Layout().recompute),
         sequence_parallel=not row.flag("no-sequence-parallel"),
         overlap=not row.flag("no-overlap"),
         tp_overlap=row.flag("tp-overlap"),

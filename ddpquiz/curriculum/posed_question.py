@@ -53,13 +53,13 @@ def pose_with(question: Question, values: Mapping[str, str]) -> Posed:
     traps = zip(question.traps, wrong, strict=True)
     filled = replace(
         question,
-        ask=fill(question.ask, values),
+        ask=_fill_prose(question.ask, values),
         code=fill(question.code, values),
         answer=answer,
-        traps=tuple(replace(trap, answer=number, why=fill(trap.why, values)) for trap, number in traps),
-        hints=tuple(fill(hint, values) for hint in question.hints),
-        steps=tuple(fill(step, values) for step in question.steps),
-        check=fill(question.check, values),
+        traps=tuple(replace(trap, answer=number, why=_fill_prose(trap.why, values)) for trap, number in traps),
+        hints=tuple(_fill_prose(hint, values) for hint in question.hints),
+        steps=tuple(_fill_prose(step, values) for step in question.steps),
+        check=_fill_prose(question.check, values),
         proof=_filled_proof(question.proof, values),
     )
     return Posed(filled, values, (), numbers)
@@ -74,7 +74,7 @@ def expected(posed: Posed) -> str:
         case Kind.ORDER:
             return " ".join(str(posed.shown.index(i) + 1) for i in range(len(question.lines)))
         case Kind.NUMBER:
-            return f"{question.answer} {question.unit}".strip()
+            return formula.quantity(question.answer, question.unit)
         case Kind.OUTPUT:
             return question.answer
         case Kind.SPOT:
@@ -111,6 +111,14 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     if "{" not in text and "}" not in text:
         return text
     return _BRACES.sub(lambda brace: _replacement(brace, values), text)
+
+
+def _fill_prose(text: str, values: Mapping[str, str]) -> str:
+    """Fill a text that is read, not run: numbers outside of backticks have separators of thousands."""
+    parts = text.split("`")
+    parts[::2] = [_BRACES.sub(lambda brace: formula.quantity(_replacement(brace, values)), part) for part in parts[::2]]
+    parts[1::2] = [fill(part, values) for part in parts[1::2]]
+    return "`".join(parts)
 
 
 def evaluate(expression: str, values: Mapping[str, str]) -> float:

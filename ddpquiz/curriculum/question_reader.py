@@ -31,6 +31,7 @@ from ddpquiz.curriculum.concept import (
 )
 from ddpquiz.curriculum.posed_question import evaluate, fill, placeholders
 from ddpquiz.curriculum.yaml_file import (
+    ID,
     OPTION,
     Fields,
     YamlFile,
@@ -42,6 +43,7 @@ from ddpquiz.curriculum.yaml_file import (
 )
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")
+_KEY = re.compile(f"{ID.pattern}/{ID.pattern}")
 _CHOICES = range(4, 7)
 _SCRIPT = range(8, 26)  # lines of a script in which one is at fault
 
@@ -65,6 +67,7 @@ def read_question(record: Fields, concept: str) -> Question:
         card=record.text("card", optional=True),
         **(_OWN[kind](record, kind) if known else {}),
     )
+    mention_earlier_keys(record, question.key)
     record.close(_KEYS_OF_KINDS, f"{_named(kind)} question does not have it" if known else "")
     if question.source:
         record.page.mention("source", question.source, record.at("source"))
@@ -80,6 +83,16 @@ def read_question(record: Fields, concept: str) -> Question:
     else:
         check_snippet(record.page, record.at("code"), "code", question.code)
     return question
+
+
+def mention_earlier_keys(record: Fields, key: str) -> None:
+    """Read the keys, as concept/id, under which the log may know the item that has this key now."""
+    earlier = record.texts("was", optional=True)
+    for name, node in zip(earlier, record.children("was"), strict=False):
+        if _KEY.fullmatch(name):
+            record.page.mention("was", name, node, key)
+        elif name:
+            record.page.complain(node, f"`was`: `{name}` is not the name of an item, concept/id")
 
 
 def _options(record: Fields, kind: Kind) -> dict[str, Any]:
@@ -106,7 +119,7 @@ def _option(record: Fields) -> Option:
     text = record.code("code") if is_code else record.text("text")
     right = record.flag("right")
     why = record.text("why", optional=right)
-    shows = _read_shows(record.page, record.find("shows", optional=True), "shows")
+    shows = read_shows(record.page, record.find("shows", optional=True), "shows")
     record.close(("text",), "an option has either `text` or `code`")
     return Option(text, right, why, is_code, shows)
 
@@ -206,7 +219,7 @@ _LABEL = re.compile(r"[a-z][a-z0-9 _/()-]{0,39}")
 _RANK = re.compile(r"\d{1,3}")
 
 
-def _read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
+def read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
     """Read what a proof must observe: a text, a map of ranks to texts, `{raises: text}` or `{hangs: true}`."""
     if node is None:
         return None
@@ -257,9 +270,9 @@ def _read_proof(question: Fields) -> Proof | None:
     given = [name for name in _SHOWN if name in record]
     if len(given) > 1:
         record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
-    prints = _read_shows(record.page, record.find("prints", optional=True), "prints")
+    prints = read_shows(record.page, record.find("prints", optional=True), "prints")
     shows = _raises_or_hangs(record) or prints
-    fixed = _read_shows(record.page, record.find("fixed", optional=True), "fixed")
+    fixed = read_shows(record.page, record.find("fixed", optional=True), "fixed")
     record.close(("args", "label"), "it goes with `demo`")
     return CodeProof(ranks, code, shows, fixed)
 
@@ -271,11 +284,16 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
     page.mention("demo", demo, record.at("demo"))
     for argument in args:
         page.mention("argument", argument, record.at("args"), demo)
-    if _LABEL.fullmatch(label):
-        page.mention("label", label, record.at("label"), demo)
-    elif label:
-        record.complain("label", "use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter")
+    mention_label(page, label, record.at("label"), demo)
     return DemoProof(ranks, demo, label, args)
+
+
+def mention_label(page: YamlFile, label: str, node: Node, demo: str) -> None:
+    """Record that a file names a label that a demo prints, or complain that it cannot be one."""
+    if _LABEL.fullmatch(label):
+        page.mention("label", label, node, demo)
+    elif label:
+        page.complain(node, "`label`: use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter")
 
 
 def _judge(record: Fields, question: Question) -> None:

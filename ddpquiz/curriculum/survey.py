@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from yaml import MappingNode, Node
+
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.concept_reader import Reading, read_concept
@@ -87,15 +89,20 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
     readings = [read_concept(file, thorough=thorough) for file in files]
-    before = (
-        read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if is_pack(folder.absolute().parent) else ()
-    )  # may be needed
+    core = read_core(tracks_page)
+    shipped = YamlFile.open(content_dir() / _BESIDE[0]) if is_pack(folder.absolute().parent) else None  # may be needed
+    before, core_before = (read_tracks(shipped), read_core(shipped)) if shipped else ((), ())
     around = _Surroundings(
-        (*before, *tracks) if tracks_page.root else None, sources if sources_page.root else None, demos, thorough
+        (*before, *tracks) if tracks_page.root else None,
+        (*learning_order(core_before, before), *learning_order(core, tracks)),
+        sources if sources_page.root else None,
+        demos,
+        thorough,
     )
     _check_mentions(readings, around)
     if tracks_page.root:
         _check_tracks(readings, tracks_page, around, whole=only is None)
+    moved = _earlier_keys(readings)
     complaints = [complaint for reading in readings for complaint in reading.page.complaints]
     if only is None:
         pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
@@ -105,7 +112,7 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     if not readings:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
     labs = lab_titles(beside.with_name("labs"))
-    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos, labs)
+    catalog = Catalog(tracks, _in_order(readings, learning_order(core, tracks)), sources, demos, labs, core, moved)
     return Survey(catalog, tuple(sorted(set(complaints))))
 
 
@@ -117,6 +124,8 @@ def read_tracks(page: YamlFile) -> tuple[Track, ...]:
     record = Fields(page, page.root, "the tracks")
     for name in list(record.keys()):
         node = record.at(name)
+        if _is_core(name, node):
+            continue
         if not ID.fullmatch(name):
             page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
         track = Fields(page, node, f"the track `{name}`")
@@ -125,6 +134,29 @@ def read_tracks(page: YamlFile) -> tuple[Track, ...]:
             page.mention("concept", concept, entry, name)
         track.close()
     return tuple(tracks)
+
+
+def read_core(page: YamlFile) -> tuple[str, ...]:
+    """Read the core route in tracks.yaml: a list of concepts, each of which has its track in the same file."""
+    if page.root is None:
+        return ()
+    record = Fields(page, page.root, "the tracks")
+    if "core" not in record or not _is_core("core", record.at("core")):
+        return ()
+    core = record.texts("core")
+    for concept, node in zip(core, record.children("core"), strict=False):
+        page.mention("core", concept, node)
+    return core
+
+
+def _is_core(name: str, node: Node) -> bool:
+    """Return whether an entry of tracks.yaml is the core route; a track may have the same name."""
+    return name == "core" and not isinstance(node, MappingNode)
+
+
+def learning_order(core: Sequence[str], tracks: Sequence[Track]) -> tuple[str, ...]:
+    """Return the concepts in the order in which they are learned: the core route, then the others by track."""
+    return tuple(dict.fromkeys((*core, *(concept for track in tracks for concept in track.concepts))))
 
 
 def read_sources(page: YamlFile) -> Mapping[str, Source]:
@@ -152,8 +184,7 @@ def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     return sorted(good), sorted(files - good - {folder / name for name in (*_BESIDE, FILE)})
 
 
-def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:
-    order = [concept for track in tracks for concept in track.concepts]
+def _in_order(readings: Sequence[Reading], order: Sequence[str]) -> tuple[Concept, ...]:
     places = {concept: place for place, concept in enumerate(order)}
     concepts = [reading.concept for reading in readings if reading.concept]
     return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))
@@ -161,16 +192,20 @@ def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Con
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """Everything that content files may refer to. `tracks` and `sources` are None if they could not be read."""
+    """Everything that content files may refer to. `tracks` and `sources` are None if they could not be read.
+
+    `order` is that in which all concepts are learned.
+    """
 
     tracks: Sequence[Track] | None
+    order: Sequence[str]
     sources: Mapping[str, Source] | None
     demos: Path
     thorough: bool = False
     _read: dict[str, Demo | str] = field(default_factory=dict)  # a demo, or why it cannot be read
 
     def track_of(self) -> dict[str, str]:
-        """Return the track of each concept, in learning order."""
+        """Return the track of each concept."""
         return {concept: track.id for track in self.tracks or () for concept in track.concepts}
 
     def demo(self, name: str) -> Demo | str:
@@ -186,8 +221,8 @@ class _Surroundings:
 
 def _check_mentions(readings: Sequence[Reading], around: _Surroundings) -> None:
     """Complain about every name in a concept file that does not exist."""
-    track_of, demos = around.track_of(), demo_names(around.demos)
-    places = {concept: place for place, concept in enumerate(track_of)}
+    demos = demo_names(around.demos)
+    places = {concept: place for place, concept in enumerate(around.order)}
     needs = {reading.id: [m.value for m in reading.page.mentions if m.kind == "need"] for reading in readings}
     for reading in readings:
         page = reading.page
@@ -219,13 +254,34 @@ def _check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: _Surrou
         elif track_of[reading.id] != reading.track:
             wrong = f"tracks.yaml has `{reading.id}` in the track `{track_of[reading.id]}`, not `{reading.track}`"
             reading.page.complain_at(1, 1, wrong)
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for mention in tracks.mentions if whole else ():
-        if mention.value in seen:
+        if (mention.kind, mention.value) in seen:
             tracks.complain(mention.node, f"the concept `{mention.value}` is listed twice")
-        elif mention.value not in files:
+        elif mention.kind == "core" and mention.value not in track_of:
+            meant = did_you_mean(mention.value, track_of)
+            tracks.complain(mention.node, f"`core`: no track has the concept `{mention.value}`{meant}")
+        elif mention.kind == "concept" and mention.value not in files:
             tracks.complain(mention.node, f"there is no file {mention.of}/{mention.value}.yaml")
-        seen.add(mention.value)
+        seen.add((mention.kind, mention.value))
+
+
+def _earlier_keys(readings: Sequence[Reading]) -> dict[str, str]:
+    """Return the earlier keys of items, each with the key now; complain about those that would not be clear."""
+    now = {item.key for reading in readings if reading.concept for item in reading.concept.items()}
+    found: dict[str, str] = {}
+    for reading in readings:
+        for mention in reading.page.mentions:
+            if mention.kind != "was":
+                continue
+            if mention.value in now:
+                reading.page.complain(mention.node, f"`was`: the item `{mention.value}` still exists")
+            elif mention.value in found:
+                wrong = f"`was`: `{mention.value}` already became `{found[mention.value]}`"
+                reading.page.complain(mention.node, wrong)
+            else:
+                found[mention.value] = mention.of
+    return found
 
 
 def _check_need(

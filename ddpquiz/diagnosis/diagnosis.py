@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
+from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
 from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
-from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses
+from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses, what_became_of
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
@@ -31,6 +32,7 @@ from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Hung, Note, Operation, 
 from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.plural import plural
 
 _Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
@@ -46,8 +48,8 @@ def diagnose(
 ) -> Diagnosis:
     """What is wrong with a job.
 
-    `absent` are ranks of which nothing is known, `now` is the end of what is known in seconds, and `seen` that of
-    single ranks if it is earlier; `stacks` are those that ranks wrote.
+    `absent` are ranks of which nothing was recorded, with their status if they are a mapping, `now` is the end of what
+    is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote.
     """
     statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
     blocked, order = _find_blocked(state), state.timeline.order
@@ -59,8 +61,8 @@ def diagnose(
         return of_mismatch(*stuck, order)
     verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen or {})
-    verdict = verdict or late_in_forming(state, statuses)
-    if verdict is None or verdict.fault in ("late", "dead"):
+    verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
+    if verdict is None or verdict.fault in ("late", "dead", "absent"):
         verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], order)
@@ -74,12 +76,49 @@ def diagnose(
         verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
-    return verdict or _of_death(statuses, state) or _of_standstill(state) or _no_fault(state, absent)
+    return (
+        verdict
+        or _of_death(statuses, state)
+        or _of_standstill(state)
+        or _of_silence(state, absent)
+        or _no_fault(state, absent)
+    )
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """What is wrong with a recorded job; `state` is what its events have led to."""
-    return diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+    """What is wrong with a job, by its record and its logs; `state` is what its events have led to."""
+    if record.log is None:
+        return diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+    said = diagnose_log(record.log)
+    return said if record.has_only_logs else _of_both(record, record.log, state, said)
+
+
+def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -> Diagnosis:
+    """The verdict on a record beside its logs: the record says who stands where, the logs who died.
+
+    `said` is what the logs say by themselves.
+    """
+    state = state.copy()
+    for event in failures_in(log, state.time):
+        if event.rank not in state.raised and event.rank not in state.exited and event.rank < record.ranks:
+            state.add(event)
+    said_last = last_words(log)
+    unknown = [rank for rank in record.missing if rank not in state.raised and rank not in state.exited]
+    absent = {rank: said_last.get(rank, NO_RECORD) for rank in unknown}
+    found = diagnose(state, absent=absent, now=record.until, seen=record.seen)
+    is_silent = said.fault in ("quiet", "stopped", "unknown")
+    if found.fault in ("none", "absent") and not is_silent:
+        open_ = found.limits if not said.culprits else [limit for limit in found.limits if limit != NO_RECORD.limit]
+        limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
+        return replace(said, positions=said.positions or found.positions, limits=limits)
+    if found.fault == "none" and said.fault == "quiet":
+        return found
+    if found.fault == "none":
+        return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
+    limits = found.limits
+    if not is_silent and not {*said.culprits} & {*found.culprits}:
+        limits += (f"The logs by themselves say: {said.sentence}",)
+    return replace(found, limits=limits, evidence=said.evidence)
 
 
 def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:
@@ -94,6 +133,20 @@ def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
     verdict = diagnose(state, stacks=stacks)
     advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
     return _where_ranks_are(verdict, stacks) + advice
+
+
+def tell_swallowed_failure(state: RunState) -> str:
+    """What broke in a run that ended well: the first collective that failed, and the script went on; "" if none did."""
+    failed = next(iter(state.timeline.unfinished), None)
+    if failed is None or not any(call.failed for call in failed.calls.values()):
+        return ""
+    ranks = tuple(rank for rank in failed.arrived if failed.calls[rank].failed)
+    who, call = format_ranks(ranks), call_at(failed.operation)
+    sentence = f"The script went on after {call} had failed on {who}: whatever caught the error hid it."
+    if missing := [rank for rank in failed.awaited if rank in state.last_call]:
+        last = state.last_call[missing[0]].operation
+        sentence += f" {format_ranks(missing).capitalize()} did not call it, and had last called {call_at(last)}."
+    return sentence
 
 
 def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack]) -> str:
@@ -146,7 +199,7 @@ def _of_waits(
     certain = {
         rank for rank in roots - absent if not absent or statuses[rank].kind != "late" or _has_gone_on(rank, state)
     }
-    for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
+    for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("absent", absent), ("late", roots)):
         awaited_in = {
             rank: next(collective for collective in waits.values() if rank in collective.awaited)
             for rank in ranks if statuses[rank].kind == kind
@@ -224,9 +277,8 @@ def _of_root(
     """The diagnosis that ranks wait for the culprits; nothing is known of the `absent` ranks."""
     operation = collective.operation
     who, status = format_ranks(culprits), statuses[culprits[0]]
-    place = f" at {format_place(status.file, status.line)}" if status.line else ""
-    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
-    sentence += f": it {status.words}{place}." if len(culprits) == 1 else "."
+    became = what_became_of({rank: statuses[rank] for rank in culprits})
+    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {became}."
     last = state.last_call.get(culprits[0])
     positions = [position_of(collective.arrived, operation), *(statuses[rank].position(rank) for rank in culprits)]
     limits = _limits_of_absence(operation) if status.absent else ()
@@ -268,7 +320,7 @@ def _of_failure(
     if failure is None:
         return None
     positions = tuple(statuses[rank].position(rank) for rank in failure.culprits)
-    if waits is None or waits.fault != "dead":
+    if waits is None or waits.fault not in ("dead", "absent"):
         return replace(failure, positions=positions)
     return replace(
         failure, positions=(*waits.positions[:1], *positions), group=waits.group, members=waits.members,
@@ -293,8 +345,32 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     limits = [*_limits_of_absence(last.operation)] if last else [NO_RECORD.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
-    return Diagnosis("dead", absent, sentence, advice=ADVICE["dead"], limits=tuple(limits))
+    return Diagnosis("absent", absent, sentence, advice=ADVICE["absent"], limits=tuple(limits))
 
+
+def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
+    """The ranks whose record ends in the middle, where other ranks have recorded the end of their script."""
+    ended = state.exited.keys() | state.finished
+    silent = tuple(rank for rank in state.all_ranks if rank not in ended and rank not in absent)
+    if not silent or not ended:
+        return None
+    last = max(
+        (state.last_call[rank] for rank in silent if rank in state.last_call),
+        key=lambda event: event.time,
+        default=None,
+    )
+    after = f" after {call_at(last.operation)}" if last else ""
+    sentence = (
+        f"The record of {format_ranks(silent)} ends{after} without the end of the script, which "
+        f"{format_ranks(sorted(ended))} reached."
+    )
+    positions = tuple(
+        RankPosition((rank,), "recorded nothing more", *state.places.get(rank, ("", 0))) for rank in silent
+    )
+    return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=(_MAY_LIVE,))
+
+
+_MAY_LIVE = "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit()."
 
 # A job that hangs outside of recorded calls, one that shows no fault, and one that has not communicated so far.
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping
 
-from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out
+from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, what_became_of
 from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, FaultKind, RankPosition, wait
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import JOIN, Forming
 from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
 
+_LONG = 5.0  # seconds that ranks may take to come to init_process_group after the others
 _MOST_SIDES = 4  # that a sentence lists
 _FORM_ALL = (
     "Every rank must call new_group for every group, in the same order, also for groups that it is not in. "
@@ -38,8 +39,8 @@ def unlike_groups(state: RunState) -> Diagnosis | None:
     return None if first is None else _of_different(first, groups)
 
 
-def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
-    """The diagnosis that names the rank for which others wait in new_group, or in init_process_group."""
+def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
+    """The diagnosis that names the rank for which others wait in new_group, or in init_process_group, until `now`."""
     for calls in state.groups.open.values():
         waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
         missing = {member for call in waiting.values() for member in call.members if member not in calls}
@@ -48,17 +49,19 @@ def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus]) -> Diag
             first = waiting[callers[0]]
             if verdict := _of_late(missing, _position(callers, first), "new_group", statuses):
                 return verdict
-    return _late_in_joining(state, statuses)
+    return _late_in_joining(state, statuses, now)
 
 
-def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
     gave_up = {rank for rank, raised in state.raised.items() if has_timed_out(raised)} - state.last_call.keys()
     waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.waits_in(rank) == JOIN)))
     missing = {*state.all_ranks} - state.joined - {*waiting} - state.last_call.keys()
     if not waiting or not missing:
         return None
-    if not gave_up:  # the others may just be about to come
+    since = max(state.joining_since.get(rank, now) for rank in waiting)
+    if not gave_up and now - since < _LONG:  # the others may just be about to come
         missing = {rank for rank in missing if statuses[rank].seen or statuses[rank].kind != "late"}
+    if not gave_up:
         missing = {rank for rank in missing if not statuses[rank].absent}
     file, line = state.places.get(waiting[0], ("", 0))
     return _of_late(missing, RankPosition(waiting, JOIN, file, line), JOIN, statuses)
@@ -67,16 +70,15 @@ def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus]) -> Dia
 def _of_late(
     missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus]
 ) -> Diagnosis | None:
-    """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else are late."""
-    for kind in ("dead", "left", "late"):
+    """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else others."""
+    for kind in ("dead", "left", "absent", "late"):
         culprits = tuple(sorted(rank for rank in missing if statuses[rank].kind == kind))
         if not culprits:
             continue
         status = statuses[culprits[0]]
-        place = f" at {format_place(status.file, status.line)}" if status.line else ""
-        what = f": it {status.words}{place}." if len(culprits) == 1 else "."
+        became = what_became_of({rank: statuses[rank] for rank in culprits})
         at = f" at {format_place(waiting.file, waiting.line)}" if waiting.line else ""
-        sentence = f"{_capitalized(wait(waiting.ranks))} in {call}{at} for {format_ranks(culprits)}{what}"
+        sentence = f"{_capitalized(wait(waiting.ranks))} in {call}{at} for {format_ranks(culprits)}: {became}."
         positions = waiting, *(statuses[rank].position(rank) for rank in culprits)
         return Diagnosis(status.kind, culprits, sentence, positions, advice=ADVICE[kind])
     return None

@@ -8,7 +8,7 @@ import math
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,11 +25,17 @@ GRACE = 0.3  # seconds after the first failure in which the other ranks may stil
 _CONSEQUENCE = re.compile(
     r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
     r"wait timeout after|Socket Timeout|Connection refused|failed to pass monitoredBarrier|recvValue failed|"
-    r"sendBytes failed|client socket has timed out|Timed out after \d+ seconds waiting"
+    r"sendBytes failed|client socket has timed out|Timed out after \d+ seconds waiting|timed out connecting|"
+    r"received errors while waiting for send/recv from rank|remote process exited or there was a network error|"
+    r"NCCL communicator was aborted|ncclRemoteError|Watchdog caught collective operation timeout|recvBytes failed|"
+    r"Failed to recv, got 0 bytes"
 )
 _TIMED_OUT = re.compile(
     r"Timed out waiting (\d{1,12})ms|wait timeout after (\d{1,12})ms|Timed out after (\d{1,9}) seconds waiting"
 )
+
+
+_PLURAL = {"has": "have", "was": "were", "is": "are", "does": "do", "its record ends": "their records end"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class RankStatus:
     stack shows where it stands.
     """
 
-    kind: Literal["late", "left", "dead"]
+    kind: Literal["late", "left", "dead", "absent"]
     words: str
     file: str = ""
     line: int = 0
@@ -48,28 +54,50 @@ class RankStatus:
     absent: bool = False
     seen: bool = False
 
+    @property
+    def plural_words(self) -> str:
+        """What continues the sentence "they ..."; an error that is quoted stays as it is."""
+        if self.words.startswith("raised "):
+            return self.words
+        return re.sub(r"\b(?:has|was|is|does|its record ends)\b", lambda word: _PLURAL[word[0]], self.words)
+
     def position(self, rank: int) -> RankPosition:
         return RankPosition((rank,), self.words, self.file, self.line)
 
 
+def what_became_of(statuses: Mapping[int, RankStatus]) -> str:
+    """What became of the ranks for which others wait; each place once."""
+    ranks_with = defaultdict[RankStatus, list[int]](list)
+    for rank, status in statuses.items():
+        ranks_with[status].append(rank)
+    parts = []
+    for status, ranks in ranks_with.items():
+        who = format_ranks(ranks) if len(ranks_with) > 1 else "it" if len(ranks) == 1 else "they"
+        place = f" at {format_place(status.file, status.line)}" if status.line else ""
+        parts.append(f"{who} {status.words if len(ranks) == 1 else status.plural_words}{place}")
+    return "; ".join(parts)
+
+
 NO_RECORD = RankStatus(
-    "dead", "left no record", limit="Nothing of it was recorded: it died, or its file was not collected.", absent=True
-)
+    "absent", "left no record", absent=True,
+    limit="Nothing of it was recorded: it died, it was busy and so noticed nothing, or its file was not collected.",
+)  # fmt: skip
 
 
 def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[RankStack]) -> dict[int, RankStatus]:
     """The status of each rank at the time when the first one failed, or now.
 
-    `absent` are ranks of which nothing is known, and `stacks` those that ranks wrote.
+    `absent` are ranks of which nothing was recorded, with their status if they are a mapping, and `stacks` those that
+    ranks wrote.
     """
     first = min((time for _, time, _ in _failures(state)), default=None)
-    lost = any(_is_consequence(raised) and not has_timed_out(raised) for raised in _raised(state).values())
+    lost = any(is_consequence(raised.message) and not has_timed_out(raised) for raised in _raised(state).values())
     silent = _silent_first(state, absent) if lost else None
     stack_of = {stack.rank: stack for stack in stacks}
     statuses = {}
     for rank in range(state.ranks):
         if rank in absent:
-            statuses[rank] = NO_RECORD
+            statuses[rank] = absent[rank] if isinstance(absent, Mapping) else NO_RECORD
         elif rank == silent:
             file, line = state.places.get(rank, ("", 0))
             words = "is gone: its record ends there, and the others lost the connection"
@@ -81,7 +109,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
     raised, exited = _raised(state).get(rank), state.exited.get(rank)
-    if raised and not _is_consequence(raised):
+    if raised and not is_consequence(raised.message):
         file, line = own_frame(raised.traceback, state.script)
         return RankStatus("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
@@ -117,14 +145,14 @@ def _first_line(raised: Raised) -> str:
 # Whether ranks failed, and why: the rank that failed first, not the ranks that only noticed.
 
 
-def _is_consequence(raised: Raised) -> bool:
-    """Whether a rank raised this only because another one failed or did not arrive."""
-    return bool(_CONSEQUENCE.search(raised.message))
+def is_consequence(message: str) -> bool:
+    """Whether a rank raised an exception with this message only because another one failed or did not arrive."""
+    return bool(_CONSEQUENCE.search(message))
 
 
 def has_timed_out(raised: Raised) -> bool:
     """Whether a rank raised this because another one did not arrive in time."""
-    return _is_consequence(raised) and bool(re.search("imed out|wait timeout", raised.message))
+    return is_consequence(raised.message) and bool(re.search("imed out|wait timeout", raised.message))
 
 
 def failed_in_communication(state: RunState) -> bool:
@@ -172,7 +200,7 @@ def _raised(state: RunState) -> dict[int, Raised]:
 
 def _failures(state: RunState) -> list[tuple[bool, float, int]]:
     """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
-    failures = [(_is_consequence(raised), raised.time, raised.rank) for raised in _raised(state).values()]
+    failures = [(is_consequence(raised.message), raised.time, raised.rank) for raised in _raised(state).values()]
     failures += [
         (False, exited.time, rank)
         for rank, exited in state.exited.items()
@@ -220,7 +248,7 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     if _COUNTS.search(raised.message):
         return _explain_different_models(state, _where(*frame))
     text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
-    if known := _explain_text(text, rank, _where(*frame), state):
+    if known := explain_text(text, rank, _where(*frame), state):
         sentence, advice = known
         return _dead(ranks, f"{sentence}{_also(ranks, 'raised the same error')}", advice)
     place = f" at {format_place(*frame)}" if frame[0] else ""
@@ -234,7 +262,7 @@ def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> t
     if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
         return (
             f"The script rejects its arguments: {printed[1].rstrip('.')}.",
-            "Arguments after -- go to the script; `-- --help` lists those that it has.",
+            "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options.",
         )
     status = message.strip() or "1"  # Python's for a text, also for an empty one
     return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."
@@ -264,7 +292,7 @@ def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, s
             "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
         )
     where = _where(last.operation.file, last.operation.line) if last else "an unknown place"
-    if known := _explain_text(_stderr(rank, state), rank, where, state):
+    if known := explain_text(_stderr(rank, state), rank, where, state):
         return known
     # Real-time signals have numbers only.
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
@@ -339,6 +367,10 @@ _MEANINGS = {
         "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
+    r".*CUDA error: device-side assert triggered": (
+        "A kernel of rank {rank} failed an assertion on the GPU; it was noticed at {where}.",
+        "Look at the line with `Assertion ... failed`: often an index is out of range, or a label is no class.",
+    ),
     r".*CUDA error: invalid device ordinal": (
         "Rank {rank} asks at {where} for a GPU with a number that this machine does not have.",
         "Number GPUs by LOCAL_RANK, from 0 on each machine; ranks that share: LOCAL_RANK % torch.cuda.device_count().",
@@ -347,6 +379,10 @@ _MEANINGS = {
         "Rank {rank} uses the same GPU as another rank at {where}, which NCCL refuses.",
         'Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective.',
     ),
+    r".*NCCL error in: .*?Last error:\n(?P<last>[^\n]+)": (
+        "NCCL failed on rank {rank} at {where}: {last}.",
+        "NCCL_DEBUG=WARN makes NCCL write more; NCCL_DEBUG=INFO also shows which network and GPUs it uses.",
+    ),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
     r"requires CUDA support|no CUDA-capable device|"
     r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"
@@ -354,9 +390,13 @@ _MEANINGS = {
         "Rank {rank} needs a GPU at {where}, but this run has none for it: {reason}.",
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").',
     ),
+    r"ValueError: Global rank (?P<root>\d+) is not part of group": (
+        "Rank {rank} names rank {root} as the root at {where}, which is no member of that group.",
+        "src and dst are ranks of the whole job, also in a group: use dist.get_global_rank(group, 0), or group_src=0.",
+    ),
     r"ModuleNotFoundError: No module named '(?P<module>[^']+)'": (
         "Rank {rank} imports {module} at {where}, but no such module is installed.",
-        "Install it in the environment of ddpquiz. Modules in the script's folder are found, as under torchrun.",
+        "Install it where the script runs. Modules in the script's folder are found, as under torchrun.",
     ),
     r"torch\.multiprocessing\.spawn\.Process\w+Exception: .*?-- Process (?P<process>\d+) terminated": (
         "Process {process} of those that rank {rank} started at {where} failed; its traceback is above.",
@@ -382,9 +422,9 @@ _MEANINGS = {
 }
 
 
-def _explain_text(text: str, rank: int, where: str, state: RunState) -> tuple[str, str] | None:
-    """What the text of an exception means and what to do, or None if it is not known."""
-    last = state.last_call.get(rank)
+def explain_text(text: str, rank: int | None, where: str, state: RunState) -> tuple[str, str] | None:
+    """What the text of an exception means and what to do, or None if it is not known; `rank` is None if that is not."""
+    last = None if rank is None else state.last_call.get(rank)
     facts: dict[str, object] = {
         "rank": rank, "ranks": state.ranks, "where": where, "op": last.operation.op if last else "a communication",
         "reason": state.began.reason.rpartition("· ")[2] if state.began else "",  # why this run uses this device
@@ -394,5 +434,8 @@ def _explain_text(text: str, rank: int, where: str, state: RunState) -> tuple[st
             named = match.groupdict()
             size = {"size": format_bytes(int(named["bytes"]))} if "bytes" in named else {}
             facts |= named | size
-            return sentence.format(**facts), advice.format(**facts)
+            template = sentence
+            if rank is None:
+                template = sentence.replace("Rank {rank}", "A rank").replace("rank {rank}", "a rank")
+            return template.format(**facts), advice.format(**facts)
     return None

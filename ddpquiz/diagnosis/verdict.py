@@ -12,7 +12,9 @@ from ddpquiz.events.event import JOIN, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.events.run_state import RunState
 
-FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
+FaultKind = Literal[
+    "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "none"
+]  # fmt: skip
 _TITLES: dict[FaultKind, str] = {
     "missing": "A call is missing",
     "order": "Calls in different order",
@@ -20,6 +22,10 @@ _TITLES: dict[FaultKind, str] = {
     "late": "A rank is late",
     "dead": "A rank is dead",
     "left": "A rank left early",
+    "absent": "A rank left no record",
+    "stopped": "The job was stopped",
+    "unknown": "The cause is not in the logs",
+    "quiet": "The log shows no error",
     "none": "No fault found",
 }
 
@@ -42,8 +48,9 @@ class RankPosition:
 class Diagnosis:
     """What is wrong, in which operation of which group, and who is at fault.
 
-    `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
-    `advice` what to look at now. `limits` are sentences on what could not be found out.
+    `culprits` is empty where `fault` is "none", or where the evidence names no rank. `together` is what the ranks of
+    the group had last done together, `advice` what to look at now. `limits` are sentences on what could not be found
+    out, and `evidence` the lines of logs that the verdict rests on, each with its file and number.
     """
 
     fault: FaultKind
@@ -56,6 +63,7 @@ class Diagnosis:
     together: str = ""
     advice: str = ""
     limits: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -70,7 +78,7 @@ class Diagnosis:
     @property
     def rank(self) -> int | None:
         """The rank whose output shows the fault; None if several ranks are at fault, unless each of them failed."""
-        return self.culprits[0] if len(self.culprits) == 1 or self.fault == "dead" else None
+        return next(iter(self.culprits), None) if len(self.culprits) == 1 or self.fault == "dead" else None
 
     def as_json(self) -> dict[str, Any]:
         return {"event": "verdict"} | asdict(self)
@@ -87,6 +95,8 @@ ADVICE = {
     "raised": "Read the whole traceback in the output of that rank.",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",
+    "absent": "Look for the end of that rank in the job's log: an exit code, a signal, a traceback. If it still runs, "
+    "`py-spy dump --pid PID` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
 UNEVEN = (

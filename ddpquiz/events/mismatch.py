@@ -168,16 +168,13 @@ class Mismatches:
 
     def unlike(self) -> list[tuple[Mismatch, Collective]]:
         """Return the collectives whose calls do not match; of two in swapped order, each as one of its own kind."""
-        choices = {_key(each) for swap in self._swaps if self._is_choice(*swap) for each in swap}
         swapped = {_key(each): _swapped(*swap) for swap in self._swaps for each in swap}
-        return [
-            (swapped.get(key, mismatch), self._collectives[key])
-            for key, mismatch in self._found.items()
-            if key not in choices
-        ]
+        return [(swapped.get(key, mismatch), self._collectives[key]) for key, mismatch in self._found.items()]
 
     def _is_choice(self, *swap: Collective) -> bool:
-        """Return True if the ranks choose freely between two lines: then they have also met in one of them."""
+        """Return True if ranks choose freely between two lines: the calls fit, and they have met in one of them."""
+        if any(_key(collective) in self._found for collective in swap):
+            return False
         return any(
             (each.group, each.members, call.operation.file, call.operation.line) in self._agreed
             for each in swap

@@ -45,6 +45,7 @@ class RunState:
     last_call: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     last_result: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
+    joining_since: dict[int, float] = field(default_factory=dict)  # rank -> when it last called init_process_group
     groups: GroupCalls = field(default_factory=GroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
@@ -116,6 +117,7 @@ class RunState:
             self.joined.add(event.rank)
         else:
             waits[0] = JOIN
+            self.joining_since[event.rank] = event.time
 
     def _form(self, event: events.Forming) -> None:
         self.places[event.rank] = event.file, event.line

@@ -42,6 +42,7 @@ _DTYPES = {  # C++ names with the names that scripts use, and the bytes of an el
 }  # fmt: skip
 _PROFILING_NAME = re.compile(r"(\w{1,40}):(\w{1,100})(?: (\d{1,9})(->|<-)(\d{1,9}))?(?: .*)?")
 _RANK = re.compile(r"([0-9]{1,9})(?:\.(?:json|pickle|pkl))?$")
+_RANK_INSIDE = re.compile(r"rank[-_]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
 _RANKS = re.compile(r"\[[0-9, ]*\]")
 _MAX_TIMEOUT = 10**10  # milliseconds; more cannot be told from no time-out
 
@@ -116,12 +117,14 @@ def names_a_rank(path: Path) -> bool:
     return _RANK.search(path.name) is not None
 
 
-def rank_of(path: Path) -> int:
-    """Return the rank at the end of a dump's file name."""
+def rank_of(path: Path, values: DumpFields | None = None) -> int:
+    """Return the rank at the end of a dump's file name, or else the one that the dump or another part of it names."""
     found = _RANK.search(path.name)
-    if not found:
+    rank = int(found[1]) if found else None if values is None else _own_rank(values)
+    if rank is None and (found := _RANK_INSIDE.search(path.name)):
+        rank = int(found[1])
+    if rank is None:
         raise UserError(f"{path} has no rank at the end of its name. Name each dump after its rank: `trace_0`, ...")
-    rank = int(found[1])
     if rank >= MAX_RANKS:
         raise UserError(f"{path} is named after rank {rank:,}; ddpquiz reads jobs of up to {MAX_RANKS:,} ranks.")
     return rank
@@ -136,9 +139,10 @@ class DumpReader:
 
     def read(self, path: Path) -> Dump:
         """Return what a dump says; UserError if its fields cannot be those of a dump."""
-        rank, values = rank_of(path), DumpFields(load(path))
+        rank = rank_of(path) if names_a_rank(path) else None
+        values = DumpFields(load(path))
         try:
-            return self._dump(path, rank, values)
+            return self._dump(path, rank_of(path, values) if rank is None else rank, values)
         except ValueError as wrong:
             raise UserError(f"{path} is not a dump that ddpquiz can read: {wrong}. {_HOW}") from None
 
@@ -229,6 +233,23 @@ def _members(written: str) -> tuple[int, ...]:
     if any(rank >= MAX_RANKS for rank in members) or len({*members}) < len(members):
         raise ValueError(f"a group names a rank twice, or a job of more than {MAX_RANKS:,} ranks")
     return members
+
+
+def _own_rank(values: DumpFields) -> int | None:
+    """Return the rank whose dump it is, as far as it says: NCCL's largest communicator, or else a send or receive."""
+    sizes: dict[int, int] = {}  # of communicators, by the rank in them
+    for state in values.tables("nccl_comm_state").values():
+        rank, size = (str(state.items.get(key, "")) for key in ("rank", "nranks"))
+        if re.fullmatch("[0-9]{1,9}", rank):
+            sizes[int(rank)] = max(sizes.get(int(rank), 0), int(size) if re.fullmatch("[0-9]{1,9}", size) else 0)
+    if sizes and (len(sizes) == 1 or len({*sizes.values()}) == len(sizes)):
+        return max(sizes, key=lambda rank: sizes[rank])
+    for item in values.sequence("entries") if "entries" in values.items else []:
+        match item:
+            case {"profiling_name": str(name), "process_group": [_, "default_pg"]}:
+                if (found := _PROFILING_NAME.fullmatch(name)) and found[3]:
+                    return int(found[3])
+    return None
 
 
 def _ranks_gathered_from(fields: DumpFields) -> int:

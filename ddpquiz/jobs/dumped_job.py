@@ -87,7 +87,7 @@ class _DumpedJob:
             raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
         notes = _notes_on(self.dumps, {*self.groups.values()}, left_out)
         if not self._is_size_known:
-            notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
+            notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --nproc.",)
         return JobRecord(
             (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(),
             seen={rank: self._seconds(written) for rank, written in self._written.items()}, notes=notes,

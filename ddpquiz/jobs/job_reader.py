@@ -1,70 +1,177 @@
-"""Reads whatever the ranks of a job left behind: files of our recorder, Flight Recorder dumps, or a saved run."""
+"""Reads whatever a job left behind: recordings, Flight Recorder dumps, plain logs, error files, or a saved run.
+
+What a file is, its contents say; only the rank comes from its name.
+"""
+
+from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began
-from ddpquiz.jobs import dumped_job, rank_files
+from ddpquiz.events.event import MAX_RANKS, Began
+from ddpquiz.jobs import dumped_job, log_file, rank_files
 from ddpquiz.jobs.dump_file import names_a_rank
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.log_file import LoggedError
+from ddpquiz.plural import plural
 
 _OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
+_DEPTH = 6  # folders; torchrun --log-dir makes four
+_MOST_FILES = 20_000
+_HEAD = 4096  # bytes that show what a file is
+_DUMP_KEYS = re.compile(rb'"(?:entries|pg_config|pg_status|comm_lib_version|nccl_comm_state|nccl_version)"')
+_NO_LOGS = {".py", ".pyc", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".html", ".csv",
+            ".tsv", ".json", ".jsonl", ".sbatch", ".c", ".cpp", ".cu", ".h"}  # fmt: skip
+_HOW = (
+    "Name rank-N.jsonl of `ddpquiz.record`, Flight Recorder dumps, or the logs of the job, as files or as the folder "
+    "that holds them."
+)
 
 
-def read_job(path: Path, ranks: int = 0) -> JobRecord:
-    """Return what was recorded of a job: `path` is a folder with a file for each rank, or a single file.
+@dataclass
+class _Found:
+    """The files of a job by what they are; `names` is how a verdict calls them."""
 
-    The files may be in folders of that folder, such as one for each machine. `ranks` is the size of the job if the user
-    knows it. UserError if there is nothing to read, or a file is not what its name says.
+    names: dict[Path, str] = field(default_factory=dict)
+    recordings: list[Path] = field(default_factory=list)
+    saved_runs: list[Path] = field(default_factory=list)
+    dumps: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    error_files: list[LoggedError] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+
+
+def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
+    """Return what is known of a job: `paths` are files, and folders that hold them, of any kind and mixed.
+
+    `ranks` is the size of the job if the user knows it. UserError if there is nothing to read, or a file is damaged.
     """
-    if path.is_dir():
-        return _read_folder(path, ranks)
-    if not path.exists():
-        raise UserError(f"There is no file or folder {path}.")
-    if _is_saved_run(path):
-        events = saved_run.read(path)
-        began = events[0]
-        ranks = began.ranks if isinstance(began, Began) else 0
-        return JobRecord(events, ranks, tuple(range(ranks)), "a saved run")
-    return dumped_job.read_dumps([path], ranks)
+    paths = [paths] if isinstance(paths, Path) else paths
+    found = _find(paths)
+    notes: list[str] = []
+    record: JobRecord | None = None
+    if found.saved_runs:
+        record = _read_saved_run(found.saved_runs[0])
+        notes += _left_out(found, found.saved_runs[1:] + found.recordings + found.dumps, "Only one run is read")
+    elif found.recordings:
+        record = rank_files.read_rank_files(*dict.fromkeys(path.parent for path in found.recordings))
+        notes += _left_out(found, found.dumps, "Recordings say more than dumps")
+    elif found.dumps:
+        record = dumped_job.read_dumps(found.dumps, ranks)
+    if found.logs or found.error_files:
+        record = _with_logs(record, found, ranks)
+    if record is None:
+        held = f"; it holds {found.names[found.others[0]]}" if found.others else ", it is empty"
+        raise UserError(f"{', '.join(map(str, paths))} holds no records{held}. {_HOW}")
+    notes += _left_out(found, found.others, "Files that are no records and no logs")
+    return replace(record, notes=(*record.notes, *notes))
 
 
-def _read_folder(folder: Path, ranks: int) -> JobRecord:
-    files = _files_in(folder)
-    if any(_OURS.fullmatch(file.name) for file in files):
-        return rank_files.read_rank_files(folder)
-    dumps = [file for file in files if names_a_rank(file)]
-    others = [file.name for file in files if not names_a_rank(file)]
-    if not dumps:
-        held = f"; it holds {others[0]}" if others else ", it is empty"
-        raise UserError(
-            f"{folder} holds no records{held}. Name a folder with rank-N.jsonl of `ddpquiz.record`, or with Flight "
-            "Recorder dumps whose names end in the rank, such as trace_0."
+def _read_saved_run(path: Path) -> JobRecord:
+    events = saved_run.read(path)
+    began = events[0]
+    ranks = began.ranks if isinstance(began, Began) else 0
+    return JobRecord(events, ranks, tuple(range(ranks)), "a saved run")
+
+
+def _with_logs(record: JobRecord | None, found: _Found, ranks: int) -> JobRecord:
+    """What is known of a job together with its logs."""
+    log = log_file.read_logs(
+        found.logs, [found.names[path] for path in found.logs], max(ranks, record.ranks if record else 0)
+    )
+    if found.error_files:
+        names = [error.at.file for error in found.error_files]
+        log = log_file.add_errors(log, found.error_files, names)
+    count = plural(len(log.files), "log")
+    if record is not None:
+        return replace(
+            record, source=f"{record.source} and {count}", ranks=max(record.ranks, min(log.ranks, MAX_RANKS)), log=log
         )
-    record = dumped_job.read_dumps(dumps, ranks)
-    if not others:
-        return record
-    left = f"{', '.join(others[:3])}{' and others' if len(others) > 3 else ''}"
-    return replace(record, notes=(*record.notes, f"Files whose names do not end in a rank were left out: {left}."))
+    began = Began("", (), max(1, log.ranks), "cpu", "unknown", "as the logs of the job say")
+    return JobRecord((began,), log.ranks, log.seen, count, log=log)
 
 
-def _files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder and in its folders, without hidden ones."""
+def _left_out(found: _Found, paths: Sequence[Path], why: str) -> list[str]:
+    if not paths:
+        return []
+    names = [found.names[path] for path in paths]
+    more = " and others" if len(names) > 3 else ""
+    return [f"{why}; left out: {', '.join(names[:3])}{more}."]
+
+
+# Which files there are, and what each of them is.
+
+
+def _find(paths: Sequence[Path]) -> _Found:
+    found = _Found()
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"There is no file or folder {path}.")
+        inside = islice(_files_in(path, _DEPTH), _MOST_FILES + 1) if path.is_dir() else [path]
+        known = {each.resolve() for each in found.names}
+        for each in inside:
+            if each.resolve() not in known:
+                found.names[each] = str(each.relative_to(path)) if path.is_dir() else path.name
+    if len(found.names) > _MOST_FILES:
+        raise UserError(f"There are more than {_MOST_FILES:,} files. Name the folder of one job only.")
+    often = Counter(found.names.values())
+    found.names = {path: str(path) if often[name] > 1 else name for path, name in found.names.items()}
+    for path in found.names:
+        _sort_in(found, path, is_named=path in paths)
+    return found
+
+
+def _files_in(folder: Path, depth: int) -> Iterator[Path]:
+    """The files in a folder and in its folders, without hidden ones."""
     try:
-        found = [each for each in sorted(folder.iterdir()) if not each.name.startswith(".")]
-        for each in [each for each in found if each.is_dir()]:
-            found += [inner for inner in sorted(each.iterdir()) if not inner.name.startswith(".")]
-        return [each for each in found if each.is_file()]
+        inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
     except OSError as wrong:
         raise UserError(f"{folder} cannot be read: {wrong.strerror}.") from None
+    yield from (each for each in inside if each.is_file())
+    for each in inside:
+        if depth and each.is_dir() and not each.is_symlink():
+            yield from _files_in(each, depth - 1)
 
 
-def _is_saved_run(path: Path) -> bool:
+def _sort_in(found: _Found, path: Path, *, is_named: bool) -> None:
+    """Find out what a file is. A file that the user names and that is nothing else is taken for a dump or a log."""
     try:
         with path.open("rb") as file:
-            return file.read(20).startswith(b'{"event": "run"')
+            head = file.read(_HEAD)
+            rest = (
+                file.read(1 << 20)
+                if head.lstrip()[:1] == b"{" and len(head) == _HEAD and b"py_callstack" in head
+                else b""
+            )
     except OSError as wrong:
         raise UserError(f"{path} cannot be read: {wrong.strerror}.") from None
+    if _OURS.fullmatch(path.name):
+        found.recordings.append(path)
+    elif head.startswith(b'{"event": "run"'):
+        found.saved_runs.append(path)
+    elif head.startswith(b"\x80"):
+        found.dumps.append(path)
+    elif head.lstrip()[:1] == b"{" and b"py_callstack" in head:
+        values = log_file.load_json(head + rest)
+        error = log_file.read_error_file(values, found.names[path], log_file.rank_of_folder(path))
+        found.error_files += [error] if error else []
+        found.others += [] if error else [path]
+    elif head.lstrip()[:1] == b"{" and (_DUMP_KEYS.search(head) or path.suffix == ".json" or _is_bare(path)):
+        (found.dumps if _DUMP_KEYS.search(head) or names_a_rank(path) else found.others).append(path)
+    elif b"\0" in head or path.suffix in _NO_LOGS:
+        (found.dumps if is_named and names_a_rank(path) else found.others).append(path)
+    elif not head and names_a_rank(path) and not path.suffix:
+        found.dumps.append(path)  # the dump of a rank that ended before it was written
+    else:
+        found.logs.append(path)
+
+
+def _is_bare(path: Path) -> bool:
+    """Whether a name has nothing but a rank at its end, as dumps have."""
+    return names_a_rank(path) and not path.suffix

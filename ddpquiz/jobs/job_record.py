@@ -1,9 +1,10 @@
-"""What the ranks of a job recorded, each in a file of its own, put together: one run, whoever started it."""
+"""What is known of a job, put together: what its ranks recorded, whoever started it, and what its logs say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddpquiz.events.event import Event
+from ddpquiz.jobs.log_file import JobLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class JobRecord:
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
     how far the clocks of two ranks may be apart. `until` is how long nothing else happened: None if the last event is
     the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
-    records end at different times. `notes` are sentences on what could not be read.
+    records end at different times. `notes` are sentences on what could not be read. `log` holds what plain logs say.
     """
 
     events: tuple[Event, ...]
@@ -24,6 +25,12 @@ class JobRecord:
     until: float | None = None
     seen: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    log: JobLog | None = None
+
+    @property
+    def has_only_logs(self) -> bool:
+        """Whether nothing of the job was recorded."""
+        return self.log is not None and len(self.events) <= 1
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -50,13 +50,15 @@ _SOURCE = "ddpquiz.record"
 _FILE = re.compile(r"rank-(\d{1,4})(?:\.old)?\.jsonl")
 
 
-def read_rank_files(folder: Path) -> JobRecord:
-    """Read the newest job that was recorded into a folder; UserError names a line that no recorder wrote.
+def read_rank_files(folder: Path, *others: Path) -> JobRecord:
+    """Read the newest job that was recorded into a folder, or into several, such as one for each machine.
+
+    UserError names a line that no recorder wrote.
 
     A last line that is not complete is ignored: its process may be writing it, or was killed.
     """
     reader = _RankReader()
-    read = [reader.read(rank, each) for rank, each in sorted(_ranks_in(folder).items())]
+    read = [reader.read(rank, each) for rank, each in sorted(_ranks_in((folder, *others)).items())]
     records, notes = _newest_job([record for record in read if record])
     if not records:
         raise UserError(f"{folder} holds no recorded ranks; `python -m ddpquiz.record --to {folder} ...` writes them.")
@@ -85,18 +87,19 @@ def read_rank_files(folder: Path) -> JobRecord:
     )
 
 
-def _ranks_in(folder: Path) -> dict[int, Path]:
+def _ranks_in(folders: Sequence[Path]) -> dict[int, Path]:
     """In which folder each rank has its files, also those of each machine; the newer one if there are two."""
     found: dict[int, Path] = {}
     try:
-        for place in (folder, *(each for each in sorted(folder.iterdir()) if each.is_dir())):
+        inner = [each for folder in folders for each in sorted(folder.iterdir()) if each.is_dir()]
+        for place in (*folders, *inner):
             for path in place.iterdir():
                 name = _FILE.fullmatch(path.name)
                 rank = int(name[1]) if name else -1
                 if rank >= 0 and (rank not in found or _written(found[rank], rank) < _written(place, rank)):
                     found[rank] = place
     except OSError as wrong:
-        raise UserError(f"{folder} cannot be read: {wrong.strerror}.") from None
+        raise UserError(f"{folders[0]} cannot be read: {wrong.strerror}.") from None
     return found
 
 

@@ -112,6 +112,10 @@ class LabScreen(KeyScreen):
         return self._page, id(self._checker.state.verdict)  # a new verdict is read from its first line
 
     @property
+    def inside(self) -> bool:
+        return bool(self._place)
+
+    @property
     def early(self) -> tuple[str, ...]:
         return (*super().early, "r", "h", "t", "s", "e")
 
@@ -144,19 +148,18 @@ class LabScreen(KeyScreen):
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state
         doing = f"checking: {state.doing}" if state.running else "waits for the next save"
-        note = [Text(plain(self.note), style="warn")] if self.note else []
-        return [*note, Text(doing, style="accent" if state.running else "quiet")]
+        return [Text(doing, style="accent" if state.running else "quiet")]
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [Hotkey("space", "next page", "scroll to the next screenful"), BACK]
+            return [replace(BACK, also=(*GOES_BACK, self._page[0])), HELP]
         verdict, passed = self._checker.state.verdict, self.has_passed
         left = len(self.lab.hints) - self._hints * self._shows_hints
         every = [
             Hotkey("n", "next lab", "go on with the next lab that you have not passed") if passed else None,
             Hotkey("h", "hint", "show the next hint") if left and not passed else None,
             Hotkey("t", "task", "read the task again"),
-            Hotkey("v", "what happened", "step through the last run") if verdict and verdict.events else None,
+            Hotkey("v", "last run", "step through the last run") if verdict and verdict.events else None,
             Hotkey("e", "editor", "open the file in your editor"),
             Hotkey("r", "again", "check the file again"),
             Hotkey("d", "demo", "run the demo of this concept"),
@@ -196,6 +199,8 @@ class LabScreen(KeyScreen):
         elif self._hints < len(self.lab.hints):
             self._hints, self._shows_hints = self._hints + 1, True
             self._try(lambda: self._history.save_hints(self.lab, self._hints))
+        else:
+            self.note = "All hints are shown."
 
     @property
     def passed_here(self) -> bool:

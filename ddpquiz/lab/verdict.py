@@ -81,6 +81,7 @@ class LabVerdict:
 
 
 _NAMED_LINE = re.compile(r"^`\w+` raised \w+ in line (\d+)")  # what `raised` of lab_tools prints
+_UNCHANGED = "; it still holds what this rank had before"  # what `same` of lab_tools prints
 _WRONG_CALL = re.compile(r"\(\) (takes|missing|got an unexpected|got multiple)|positional argument")
 
 
@@ -129,9 +130,12 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     values = {rank: _difference(rank, finished) or "not as claimed" for rank in ranks}
     rank = ranks[0]
     found = _difference(rank, finished)
-    line, after = _place(rank, found, file, finished)
     what = f", {found}. This must hold: {text}." if found else f", this does not hold: {text}."
-    sentence = f"On rank {rank} of {finished.run.ranks}{what}{after}"
+    if forgotten := find_forgotten(file, finished, never_of=rank):  # numbers that race say nothing of the rest
+        line, after, why = forgotten.line, f" {forgotten.advice}", f"{forgotten.sentence} "
+    else:
+        (line, after), why = _place(rank, found, file, finished), ""
+    sentence = f"{why}On rank {rank} of {finished.run.ranks}{what}{after}"
     held = finished.seen.claims.get(claim.line, {})
     others = {
         other: "as expected" if other in held else "did not get there"
@@ -156,7 +160,7 @@ def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[in
     """Return the line of the learner's file that broke a claim, or 0, and a sentence on what came before.
 
     The line is known if the difference names it, or if the rank called operations in no other line with this seed. The
-    last of several operations is often innocent.
+    last of several operations is often innocent, and so is one that has not touched the tensor that differs.
     """
     if named := _NAMED_LINE.search(found):
         return int(named[1]), ""
@@ -169,6 +173,8 @@ def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[in
     if not calls:
         return 0, ""
     last = f"{calls[-1].op} in line {calls[-1].line}"
+    if found.endswith(_UNCHANGED):
+        return 0, f" What your file called there has not changed it; its last operation was {last}."
     if len({call.line for call in calls}) == 1:
         return calls[-1].line, f" The only operation that your file called there is {last}."
     return 0, f" Its last operation was {last}; the fault need not be there."
@@ -440,15 +446,25 @@ class _Rank:
     issued: int = 0
     most: int = 0
     seed: int | None = None
+    waited: set[int] = field(default_factory=set)  # the lines of operations that it did wait for
 
 
-def find_forgotten(file: Path, finished: FinishedRun) -> LabVerdict | None:
-    """Return the verdict on the first asynchronous operation for which a rank never waits."""
+def find_forgotten(file: Path, finished: FinishedRun, *, never_of: int | None = None) -> LabVerdict | None:
+    """Return the verdict on the first asynchronous operation for which a rank never waits.
+
+    A run that broke off may have ended before a wait. There, `never_of` names the one rank whose operations count, and
+    only those in lines whose operations no rank has ever waited for.
+    """
     try:
         source = _Source(file)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # it was saved anew meanwhile
         return None
     ranks = _follow(finished.events, source)
+    if never_of is not None:
+        waited = {line for each in ranks.values() for line in each.waited}
+        own = ranks.get(never_of, _Rank())
+        own.left = {number: one for number, one in own.left.items() if one[0].line not in waited}
+        ranks = {never_of: own}
     values = {rank: _waited(each) for rank, each in sorted(ranks.items()) if each.issued}
     for rank, each in sorted(ranks.items()):
         if each.left and each.most < MOST_OPEN:
@@ -480,7 +496,8 @@ def _follow(events: Iterable[Event], source: "_Source") -> dict[int, _Rank]:
                 each.issued += 1
                 each.most = max(each.most, len(each.left))
             case Waited(rank=rank) if rank in ranks:
-                ranks[rank].left.pop(event.number, None)
+                if done := ranks[rank].left.pop(event.number, None):
+                    ranks[rank].waited.add(done[0].line)
     return ranks
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog, Source
-from ddpquiz.curriculum.concept import Card, Concept
+from ddpquiz.curriculum.concept import Card, CardLevel, Concept
 from ddpquiz.errors import UserError
 
 # Anki identifies a kind of note and a deck by these numbers: never change them.
@@ -48,9 +48,10 @@ def write(catalog: Catalog, path: Path, at: datetime) -> None:
 
 def _note(genanki: Any, model: Any, card: Card, concept: Concept, sources: Mapping[str, Source]) -> Any:
     demo = concept.demos[0].run if concept.demos else ""
-    about = (html.escape(concept.title), card.level, _source(card.source, sources), demo, card.key)
+    level = next(word for word in CardLevel if word.level is card.level)
+    about = (html.escape(concept.title), level, _source(card.source, sources), demo, card.key)
     fields = [_html(card.front), _html(card.back), *about]
-    tags = ["ddpquiz", f"track::{concept.track}", f"concept::{concept.id}", f"level::{card.level}"]
+    tags = ["ddpquiz", f"track::{concept.track}", f"concept::{concept.id}", f"level::{level}"]
     return genanki.Note(model, fields, guid=genanki.guid_for("ddpquiz", card.key), tags=tags)
 
 

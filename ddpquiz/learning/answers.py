@@ -72,16 +72,23 @@ def linked_cards(question: Question, cards: Sequence[Card]) -> list[Card]:
 class AnswerLog:
     """The answers that one sitting has saved; each can be undone until `close`."""
 
-    def __init__(self, progress: Progress, concepts: Mapping[str, Concept]) -> None:
+    def __init__(
+        self, progress: Progress, concepts: Mapping[str, Concept], saved: Mapping[str, SavedAnswer] | None = None
+    ) -> None:
         self._progress = progress
         self._concepts = concepts
-        self._saved: dict[str, SavedAnswer] = {}  # by question
+        self._saved = dict(saved or {})  # by question
         self._made_due: set[str] = set()  # cards made due before a retry
 
     @property
     def made_due(self) -> int:
         """How many cards became due."""
         return len(self._cards_made_due())
+
+    @property
+    def saved(self) -> Mapping[str, SavedAnswer]:
+        """What was saved, by question."""
+        return self._saved
 
     def append(self, answer: Answer, *, retry: bool) -> None:
         """Save an answer; a wrong one makes a card due that is linked to the question."""

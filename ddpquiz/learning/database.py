@@ -19,9 +19,10 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.schema import MIGRATIONS, has_tables
+from ddpquiz.paths import PROGRESS
 from ddpquiz.plural import plural
 
-FILE, FOLDER = "progress.db", "backups"
+FILE, FOLDER = PROGRESS, "backups"
 COUNT = 10
 _DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 _DAILY, _BEFORE_IMPORT = f"progress-{_DAY}.db", f"progress-{_DAY}-import-*.db"

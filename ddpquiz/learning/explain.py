@@ -1,21 +1,17 @@
-"""One sitting of explaining: the learner writes, then checks the text against the points of a rubric.
+"""One sitting of explaining: the learner writes, then ticks the points of a rubric that the text makes.
 
-The points are ticked beforehand where their words occur; the learner decides. Old state and event in, new state out.
+Nothing is ticked beforehand, except by a program that the learner named. Old state and event in, new state out.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from ddpquiz.curriculum.concept import Point, Prompt
-from ddpquiz.curriculum.search import meaning
+from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning.log_rows import UNCHANGED, Change
-
-_WORD = re.compile(r"[.!?](?=\s)|\d+(?:[.,]\d+)*|[^\W\d_]+")  # the end of a sentence, a number or a word
 
 
 class ExplainAction(Enum):
@@ -39,7 +35,7 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class WriteLine:
-    """An explanation as it was written; an opinion ticks its points instead of their words."""
+    """An explanation as it was written, and what the learner's program says about it."""
 
     text: str
     opinion: Opinion | None = None
@@ -57,17 +53,16 @@ Event = ExplainAction | WriteLine | Toggle
 
 @dataclass(frozen=True, slots=True)
 class CheckedPoint:
-    """A point of the rubric: its words that occur in a text, whether it was ticked, and whether that was changed."""
+    """A point of the rubric: whether a program ticked it, and whether the learner changed that."""
 
-    point: Point
-    words: tuple[str, ...]
-    matched: bool
-    overruled: bool = False
+    say: str
+    by_program: bool = False
+    changed: bool = False
 
     @property
     def made(self) -> bool:
         """True if the point counts as made: the learner decides."""
-        return self.matched != self.overruled
+        return self.by_program != self.changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,35 +112,6 @@ class Explaining:
         return self.done[-1] if self.checking else None
 
 
-def check(prompt: Prompt, text: str, opinion: Opinion | None = None) -> tuple[CheckedPoint, ...]:
-    """Tick each point of which one of its words occurs in a text, or as an opinion says."""
-    joined, starts = _join(text)
-    points = []
-    for place, point in enumerate(prompt.points):
-        words = tuple(word for word in point.words if _occurs(_join(word)[0], joined, starts))
-        points.append(CheckedPoint(point, words, matched=opinion.made[place] if opinion else bool(words)))
-    return tuple(points)
-
-
-def _join(text: str) -> tuple[str, frozenset[int]]:
-    """Return the stems of a text without blanks, so `all reduce` is `all-reduce`, and where each begins and ends."""
-    pieces, places, length = [], {0}, 0
-    for word in _WORD.findall(text.lower()):
-        piece = word if word in ".!?" else meaning(word)
-        length += len(piece)
-        pieces.append(piece)
-        places.add(length)
-    return "".join(pieces), frozenset(places)
-
-
-def _occurs(word: str, text: str, places: frozenset[int]) -> bool:
-    """Return whether a word occurs in a text from the beginning of a stem to the end of one."""
-    at = text.find(word)
-    while at >= 0 and not (at in places and at + len(word) in places):
-        at = text.find(word, at + 1)
-    return at >= 0 and bool(word)
-
-
 def order(prompts: Sequence[Prompt], explained: Mapping[str, int]) -> tuple[Prompt, ...]:
     """Return the prompts, those that were explained least often first."""
     return tuple(sorted(prompts, key=lambda prompt: explained.get(prompt.key, 0)))
@@ -188,13 +154,19 @@ def _step_of_prompt(
         case ExplainAction.SKIP:
             return replace(state, place=state.place + 1, since=at, last=None, previous=state), UNCHANGED
         case WriteLine(text, opinion) if text.strip():
-            points = check(prompt, text, opinion)
-            new = Explanation(prompt, text, points, state.hinted, at, at - state.since, opinion)
+            new = explanation(state, prompt, text, opinion, at)
             return replace(state, done=(*state.done, new), checking=True, last=new, previous=state), Change(added=new)
     return state, UNCHANGED
 
 
+def explanation(state: Explaining, prompt: Prompt, text: str, opinion: Opinion | None, at: datetime) -> Explanation:
+    """A text as an explanation of a prompt; its points are ticked as the opinion says, or not at all."""
+    ticks = opinion.made if opinion else (False,) * len(prompt.points)
+    points = tuple(CheckedPoint(say, tick) for say, tick in zip(prompt.points, ticks, strict=True))
+    return Explanation(prompt, text, points, state.hinted, at, at - state.since, opinion)
+
+
 def _toggled(explanation: Explanation, place: int) -> Explanation:
     points = list(explanation.points)
-    points[place] = replace(points[place], overruled=not points[place].overruled)
+    points[place] = replace(points[place], changed=not points[place].changed)
     return replace(explanation, points=tuple(points))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
-from ddpquiz.curriculum.catalog import LabTitle
+from ddpquiz.curriculum.catalog import Catalog, LabTitle
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
 from ddpquiz.learning.progress import Progress
 
@@ -17,7 +17,7 @@ _ASKED = 3  # questions of a path, besides the one that predicts the demo
 
 
 class StageName(StrEnum):
-    """What a path consists of, in this order."""
+    """What a path consists of, in this order; a lesson in steps has predictions, demos and questions in its steps."""
 
     LESSON = "lesson"
     PREDICTION = "prediction"
@@ -35,12 +35,13 @@ class StageState(StrEnum):
     SKIPPED = "skipped"
 
 
+_PICKED, _TRACK = "picked", "track/"  # what a row says that picks a track, and how its item begins
 SAVED = (StageState.DONE, StageState.SKIPPED)  # what a row of the log holds
 
 
 @dataclass(frozen=True, slots=True)
 class PathStage:
-    """A stage of a path: how far it is, how many cards, questions or labs it has, and how many of them are left."""
+    """A stage of a path: how far it is, how many steps, cards, questions or labs it has, and how many are left."""
 
     stage: StageName
     state: StageState
@@ -56,6 +57,7 @@ class GuidedPath:
     stages: tuple[PathStage, ...]
     demo: DemoLink | None = None
     lab: LabTitle | None = None
+    step: int = 0  # the first step of the lesson, from 0, that is neither done nor skipped; 0 if there is none
 
     @property
     def current(self) -> PathStage | None:
@@ -64,12 +66,21 @@ class GuidedPath:
 
     @property
     def begun(self) -> bool:
-        return any(each.state is not StageState.OPEN for each in self.stages)
+        return self.step > 0 or any(each.state is not StageState.OPEN for each in self.stages)
 
     def place(self, stage: StageName) -> str:
         """Return where a stage is, such as `2 of 6: prediction`."""
         stages = [each.stage for each in self.stages]
         return f"{stages.index(stage) + 1} of {len(stages)}: {stage}"
+
+    @property
+    def position(self) -> str:
+        """Where the learner is: the place of the current stage, and the step of a lesson; "" at the end."""
+        now = self.current
+        if now is None:
+            return ""
+        step = f", step {self.step + 1} of {now.count}" if now.stage is StageName.LESSON and now.count else ""
+        return f"{self.place(now.stage)}{step}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +92,18 @@ class PathHistory:
     recalled: frozenset[str] = frozenset()  # cards that were reviewed, and those that are hidden
     passed: frozenset[str] = frozenset()  # names of labs
     last: str = ""  # the concept whose path was followed last
+    tracks: tuple[str, ...] = ()  # that the learner picked, the last one first
+
+    def has_read(self, concept: str) -> bool:
+        """Return whether the lesson of a concept is done or was skipped."""
+        return f"{concept}/{StageName.LESSON}" in self.stages
 
 
 def load_history(progress: Progress, today: date) -> PathHistory:
     """Read what the learner has done so far."""
-    rows = progress.entries("stage")
+    every = progress.entries("stage")
+    picks = [row for row in every if row.given == _PICKED]
+    rows = [row for row in every if row.given != _PICKED]
     walked = [row.item.rpartition("/") for row in rows]  # a demo may have been seen elsewhere
     reviewed = {key for key, memory in progress.memories().items() if memory.first is not None}
     return PathHistory(
@@ -94,15 +112,53 @@ def load_history(progress: Progress, today: date) -> PathHistory:
         recalled=progress.hidden(today) | reviewed,
         passed=frozenset(name for name, lab in progress.labs().items() if lab.passed),
         last=next((concept for concept, _, stage in reversed(walked) if stage != StageName.DEMO), ""),
+        tracks=tuple(dict.fromkeys(row.item.removeprefix(_TRACK) for row in reversed(picks))),
     )
+
+
+def pick_track(progress: Progress, track: str, at: datetime) -> None:
+    """Save that the learner wants to learn a track after the core route."""
+    progress.stage(f"{_TRACK}{track}", _PICKED, at)
+
+
+def route(catalog: Catalog, history: PathHistory) -> tuple[Concept, ...]:
+    """Return all concepts as a learner goes through them: the core route, the tracks that were picked, the others."""
+    core = catalog.concepts[: len(catalog.core)]
+    picked = (concept for track in history.tracks for concept in catalog.concepts if concept.track == track)
+    return tuple({concept.id: concept for concept in (*core, *picked, *catalog.concepts)}.values())
+
+
+def step_item(concept: Concept, step: int) -> str:
+    """Return the name in the log of a step of a lesson, counted from 0."""
+    return f"{concept.id}/step-{step + 1}"
+
+
+def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
+    """Return whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
+    link, predicts = _demo(concept)
+    seen = history.stages.get(f"{concept.id}/{StageName.DEMO}") is StageState.DONE
+    return bool(seen and link and _is_same(link, demo) and predicts and predicts.key in history.answered)
+
+
+def _is_same(link: DemoLink, other: DemoLink) -> bool:
+    return (link.run, link.args) == (other.run, other.args)
 
 
 def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime) -> None:
     """Save that a demo was seen, if it is the one of the concept's path and the log does not say so already."""
     item = f"{concept.id}/{StageName.DEMO}"
     said = {row.item: row.given for row in progress.entries("stage")}
-    if link == _demo(concept)[0] and said.get(item) != StageState.DONE:
+    mine = _demo(concept)[0]
+    if mine and _is_same(link, mine) and said.get(item) != StageState.DONE:
         progress.stage(item, StageState.DONE, at)
+
+
+def has_begun(progress: Progress, concept: Concept) -> bool:
+    """Return whether the learner has begun to learn a concept; predictions and demos alone do not begin it."""
+    rows = progress.entries("review", "explanation", "lab", "stage")
+    return any(
+        row.item.rpartition("/")[0] == concept.id for row in rows if row.item != f"{concept.id}/{StageName.DEMO}"
+    )
 
 
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
@@ -114,15 +170,19 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     cards = sum(card.key not in history.recalled for card in concept.cards)
     asked = min(_ASKED, len(others))
     questions = max(0, asked - sum(key in history.answered for key in others))
+    steps = range(len(concept.steps)) if concept.in_steps else ()
+    open_steps = [step for step in steps if step_item(concept, step) not in history.stages]
+    outside = not concept.in_steps  # the prediction, the demo and the questions are stages of their own
     done = {  # by the log, if the path has this stage
-        StageName.LESSON: False,
-        **({StageName.PREDICTION: predicts.key in history.answered} if predicts else {}),
-        **({StageName.DEMO: False} if link else {}),
+        StageName.LESSON: bool(steps) and not open_steps,
+        **({StageName.PREDICTION: predicts.key in history.answered} if predicts and outside else {}),
+        **({StageName.DEMO: False} if link and outside else {}),
         **({StageName.CARDS: not cards} if concept.cards else {}),
-        **({StageName.QUESTIONS: not questions} if others else {}),
+        **({StageName.QUESTIONS: not questions} if others and outside else {}),
         **({StageName.LAB: any(each.id in history.passed for each in mine)} if lab else {}),
     }
     counts = {
+        StageName.LESSON: (len(steps), len(open_steps)),
         StageName.CARDS: (len(concept.cards), cards),
         StageName.QUESTIONS: (asked, questions),
         StageName.LAB: (len(mine), sum(each.id not in history.passed for each in mine)),
@@ -133,16 +193,18 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
         return StageState.DONE if done[stage] else said
 
     every = tuple(PathStage(stage, state(stage), *counts.get(stage, ())) for stage in done)
-    return GuidedPath(concept, every, link, lab)
+    return GuidedPath(concept, every, link, lab, next(iter(open_steps), 0))
 
 
 def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:
-    """Return the path to go on with: the one followed last, else the next one in order that is not finished.
+    """Return the path to go on with; concepts are in the order of the route.
 
-    After the last concept, the search goes on with the first one; None if all paths are finished.
+    That is the one followed last, else the first whose lesson was not read, else the first that is not finished; None
+    if all are.
     """
-    at = next((number for number, each in enumerate(concepts) if each.id == history.last), 0)
-    paths = (guided_path(concept, labs, history) for concept in (*concepts[at:], *concepts[:at]))
+    last = [concept for concept in concepts if concept.id == history.last]
+    unread = [concept for concept in concepts if not history.has_read(concept.id)]
+    paths = (guided_path(concept, labs, history) for concept in (*last, *unread, *concepts))
     return next((path for path in paths if path.current), None)
 
 

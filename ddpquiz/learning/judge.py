@@ -118,9 +118,9 @@ def answered(posed: Posed, given: str) -> str:
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
         return given
-    said = given.strip() if read.unit else f"{given.strip()} {question.unit}".strip()
+    said = formula.quantity(given.strip(), "" if read.unit else question.unit)
     as_typed = read.literal and value == read.value
-    return said if as_typed else f"{said} = {formula.format_number(value)} {question.unit}".strip()
+    return said if as_typed else f"{said} = {formula.quantity(formula.format_number(value), question.unit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _number(posed: Posed, given: str) -> Verdict:
     traps = zip(question.traps, wrong, strict=True)
     whys = [trap.why for trap, number in traps if _close(value, number, question.tolerance)]
     if not whys and not read.unit and _is_slip(value, right, question.unit, question.tolerance):
-        return Verdict(right=False, unclear=f"{given.strip()} {question.unit}? Answer {wanted}.")
+        return Verdict(right=False, unclear=f"{formula.quantity(given.strip(), question.unit)}? Answer {wanted}.")
     return Verdict(right=False, whys=tuple(whys[:1]))
 
 

@@ -30,7 +30,10 @@ UNCHANGED: Change[Any] = Change()
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """A point of a rubric: whether it was ticked beforehand, and whether the learner changed that."""
+    """A point of a rubric: whether it was ticked beforehand, and whether the learner changed that.
+
+    A program that the learner named ticks beforehand; 0.1 did so by itself, where words of the point occurred.
+    """
 
     say: str
     matched: bool
@@ -46,7 +49,8 @@ class AnswerRow:
     """An answer to a question, as it is saved.
 
     `chance` is the chance of a blind guess; `made_due_card` is the card that the answer makes due; `retry` is true if
-    the question was answered before in the same sitting; `confidence` (0 to 1) is how sure the learner was.
+    the answer does not count: the question was answered before in the same sitting, or a step of a lesson asked it;
+    `confidence` (0 to 1) is how sure the learner was.
     """
 
     item: str

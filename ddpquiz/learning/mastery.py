@@ -10,15 +10,15 @@ A lab that was passed counts as a right answer to a hard question that nobody gu
 its solution was seen before the first pass, that is half the credit, as with a hint. A failed check counts nothing.
 
 A label is a claim with a probability of at least 80%: strong means that s is over 0.7, weak that it is under 0.5, fair
-that it is from 0.35 to 0.85. The range that is shown holds 80% of the belief and lies within the claim; without a
-label it leaves out 10% at each end.
+that it is from 0.35 to 0.85. Nobody is strong who has less than half of the hard questions right. The range that is
+shown holds 80% of the belief and lies within the claim; without a label it leaves out 10% at each end.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -37,13 +37,14 @@ _MOST = 0.99  # the highest chance of a blind guess that is used; above it, an a
 _LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
 _GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
 _ENOUGH = 3  # answers; fewer give no label
+_HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
     "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question, "
     "predictions included, and by the labs that you passed; of several answers on one day, the first counts."
 )
 WORDS = (
-    "Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair: neither, and the whole range lies "
-    "between 35 and 85%. Otherwise there is no verdict yet."
+    "Strong: the whole range is over 70%, and half of the hard questions or more were right. Weak: the whole range is "
+    "under 50%. Fair: neither, and the whole range lies between 35 and 85%. Otherwise there is no verdict yet."
 )
 
 
@@ -112,10 +113,11 @@ class Belief:
         below = min(max((1 - _SURE) / 2, self.between(-1.0, low)), 1 - self.between(high, 2.0) - _SURE)
         return max(low, self.quantile(below)), min(high, self.quantile(below + _SURE))
 
-    def label(self, answers: int) -> Label:
-        """Return the claim that holds after so many answers."""
+    def label(self, answers: int, *, hard: float = 1.0) -> Label:
+        """The claim that holds after so many answers; `hard` is the share of the hard ones that was right."""
         claims = (label for label, claim in _CLAIMS.items() if self.between(*claim) >= _SURE)
-        return next(claims, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
+        possible = (label for label in claims if label is not Label.STRONG or hard >= _HARD)
+        return next(possible, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
 
 
 class Evidence(NamedTuple):
@@ -171,7 +173,7 @@ class Strength:
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
         for count, (item, level, chance) in enumerate(open_ones, 1):
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
-            if _belief(pieces.values()).label(len(pieces)) is Label.STRONG:
+            if _label(pieces.values()) is Label.STRONG:
                 what = "right answers to questions" if count > 1 else "right answer to a question"
                 return f"{count} {what} that you missed or have not been asked would make it strong."
         return "To be strong takes right answers to more questions than there are; hard ones count most."
@@ -203,7 +205,7 @@ def strength(answers: Iterable[Row], today: date) -> Strength:
     }
     belief = _belief(pieces.values())
     lost = sum(1 - piece.credit for piece in pieces.values())
-    label = belief.label(len(last))
+    label = _label(pieces.values())
     return Strength(belief.mean, *belief.range(label), label, len(last), lost, belief, pieces)
 
 
@@ -230,6 +232,11 @@ def _right(level: str, chance: float) -> tuple[float, ...]:
 
 def _entropy(p: float) -> float:
     return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
+
+
+def _label(pieces: Collection[Evidence]) -> Label:
+    hard = [piece.credit for piece in pieces if piece.level == "hard"]
+    return _belief(pieces).label(len(pieces), hard=sum(hard) / len(hard) if hard else 1.0)
 
 
 def _belief(pieces: Iterable[Evidence]) -> Belief:

@@ -15,6 +15,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from ddpquiz.errors import UserError
@@ -46,17 +47,28 @@ from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, make_due
 _PAUSE = 120_000  # milliseconds; the time of a longer answer is counted only up to this
 
 
-class LogReader:
-    """The log in a data folder, for reading. Raises UserError for faults of the file, the folder or the disk."""
+_UNMOVED: Mapping[str, str] = MappingProxyType({})
+_NOT_OF_ITEMS = ("lab", "stage")  # kinds of rows that name something else
 
-    def __init__(self, home: Path) -> None:
+
+class LogReader:
+    """The log in a data folder, for reading. Raises UserError for faults of the file, the folder or the disk.
+
+    `moved` has earlier keys of items and their keys now: rows under an earlier key are read as rows of the item now.
+    """
+
+    def __init__(self, home: Path, moved: Mapping[str, str] = _UNMOVED) -> None:
         self.path = home / FILE
         self._database = connect(home)
-        self._states = _CardStates(self._database)
+        self._keys = _ItemKeys(self._database, moved)
+        self._states = _CardStates(self._database, self._keys)
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return the memory of each card that was reviewed or made due, of one concept or of all."""
         with reported_faults(self.path):
+            if earlier := self._states.under_earlier_keys():
+                with transaction(self._database):
+                    self._states.move(earlier)
             try:
                 return self._states.memories(concept)
             except ValueError:  # something else changed the states; they are derived from the log
@@ -69,16 +81,28 @@ class LogReader:
         return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_COUNTS} {_ORDER}", *kinds)
 
     def log(self) -> list[Row]:
-        """Return every row, oldest first: also undos, what was undone, and what means nothing here."""
-        return self._rows(_ORDER)
+        """Return every row as it was written, oldest first, also undos, what was undone, and what means nothing."""
+        with reported_faults(self.path):
+            return list(_find(self._database, _ORDER))
 
     def count(self) -> int:
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
+    def concepts(self) -> frozenset[str]:
+        """Return the concepts of which the log has a row of any kind."""
+        keys = (  # one after the other in the index: they are far fewer than the rows
+            "WITH RECURSIVE each(item) AS (SELECT min(item) FROM log UNION ALL SELECT"
+            " (SELECT min(item) FROM log WHERE item > each.item) FROM each WHERE each.item IS NOT NULL)"
+            " SELECT item FROM each WHERE item IS NOT NULL"
+        )
+        return frozenset(self._keys.key_now(key).rpartition("/")[0] for (key,) in self._select(keys))
+
     def has_made_due(self, item: str, day: date) -> bool:
         """Return whether a wrong answer to a question made a card due on a day."""
-        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {_COUNTS}"
-        return bool(self._rows(which, item, str(day)))
+        keys = self._keys.every(item)
+        named = f"l.item IN ({', '.join('?' * len(keys))})"
+        which = f"WHERE l.kind = 'answer' AND {named} AND l.day = ? AND l.calls IS NOT NULL AND {_COUNTS}"
+        return bool(self._rows(which, *keys, str(day)))
 
     def hidden(self, day: date) -> frozenset[str]:
         """Return the items that are not asked on a day: those hidden for good, and those hidden on that day."""
@@ -102,10 +126,10 @@ class LogReader:
 
         After the first answer the solution was shown. Retries do not count. The labs that were passed come last.
         """
-        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_COUNTS} GROUP BY l.item, l.day"
+        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_COUNTS} GROUP BY {self._item}, l.day"
         firsts = f"SELECT {_COLUMNS}, min({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns
-        last = self._select(f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item")  # noqa: S608
-        return [*(_row_of(found[:-1]) for found in last), *evidence(self.entries("lab"))]
+        last = self._select(f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY {self._item}")  # noqa: S608
+        return [*(self._keys.now(_row_of(found[:-1])) for found in last), *evidence(self.entries("lab"))]
 
     def labs(self) -> dict[str, LabStanding]:
         """Return the standing of each lab that was passed or whose solution was seen, by its name."""
@@ -122,8 +146,8 @@ class LogReader:
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:
         """Yield the item, day and first grade of each card on each day on which it was reviewed, in that order."""
-        first = "SELECT l.item, l.day, l.grade, min(l.at) FROM log AS l "  # SQLite returns the grade of that row
-        which = f"WHERE +l.kind = 'review' AND {_COUNTS} GROUP BY l.item, l.day ORDER BY l.item, l.day"
+        first = f"SELECT {self._item}, l.day, l.grade, min(l.at) FROM log AS l "  # noqa: S608  the grade of that row
+        which = f"WHERE +l.kind = 'review' AND {_COUNTS} GROUP BY 1, 2 ORDER BY 1, 2"
         with reported_faults(self.path):
             yield from (found[:3] for found in self._database.execute(first + which))
 
@@ -138,7 +162,7 @@ class LogReader:
         """Return each wrong answer: the question, the text, and how often it was submitted."""
         which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {_COUNTS}"
         return self._select(
-            f"SELECT l.item, l.given, count(*) FROM log AS l {which} GROUP BY l.item, l.given ORDER BY max(l.at)"  # noqa: S608
+            f"SELECT {self._item}, l.given, count(*) FROM log AS l {which} GROUP BY 1, 2 ORDER BY max(l.at)"  # noqa: S608
         )
 
     def weights(self) -> Weights:
@@ -154,13 +178,19 @@ class LogReader:
         with reported_faults(self.path):
             return _find_weights(self._database)
 
+    @property
+    def _item(self) -> str:
+        """The key of the item of a row, now, in a query; the row is one of an item."""
+        with reported_faults(self.path):
+            return self._keys.in_query()
+
     def _select(self, query: str, *values: object) -> list[Any]:
         with reported_faults(self.path):
             return self._database.execute(query, values).fetchall()
 
     def _rows(self, where: str, *values: object) -> list[Row]:
         with reported_faults(self.path):
-            return list(_find(self._database, where, *values))
+            return [self._keys.now(row) for row in _find(self._database, where, *values)]
 
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
@@ -187,8 +217,8 @@ class Progress(LogReader):
     which decides the study day.
     """
 
-    def __init__(self, home: Path) -> None:
-        super().__init__(home)
+    def __init__(self, home: Path, moved: Mapping[str, str] = _UNMOVED) -> None:
+        super().__init__(home, moved)
         self._day = ""  # the study day of the last write
         with reported_faults(self.path):
             self._device = self._own_device()
@@ -257,7 +287,8 @@ class Progress(LogReader):
 
     def restore(self, item: str, at: datetime) -> bool:
         """Restore an item that was hidden on any device; return whether it was."""
-        found = [row for row in self._hiding(study_day(at)) if row.item == item]
+        key = self._keys.key_now(item)
+        found = [row for row in self._hiding(study_day(at)) if row.item == key]
         for row in found:
             self.undo(row.receipt, at)
         return bool(found)
@@ -267,7 +298,8 @@ class Progress(LogReader):
         return self._append(self._undo_of(receipt, at))
 
     def _undo_of(self, receipt: Receipt, at: datetime) -> Row:
-        (row,) = self._rows(_NAMED, *receipt)
+        with reported_faults(self.path):
+            (row,) = _find(self._database, _NAMED, *receipt)  # an undo names the item as the row does
         undo = Row("undo", row.item, *_when(at), made_due_card=row.made_due_card)
         return replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence)
 
@@ -379,6 +411,44 @@ def _milliseconds(took: timedelta) -> int:
     return round(took.total_seconds() * 1000)
 
 
+class _ItemKeys:
+    """The keys of items: under which the log may know an item, and which key it has now."""
+
+    def __init__(self, database: sqlite3.Connection, moved: Mapping[str, str]) -> None:
+        self._database = database
+        self._moved = moved
+
+    def key_now(self, key: str) -> str:
+        return self._moved.get(key, key)
+
+    def every(self, key: str) -> tuple[str, ...]:
+        """Return all keys that an item has or had."""
+        now = self.key_now(key)
+        return (now, *(before for before, after in self._moved.items() if after == now))
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        return tuple(self._moved)
+
+    def now(self, row: Row) -> Row:
+        """Return a row with the keys that its items have now."""
+        if not self._moved or row.kind in _NOT_OF_ITEMS:
+            return row
+        item, card = self.key_now(row.item), row.made_due_card and self.key_now(row.made_due_card)
+        return row if (item, card) == (row.item, row.made_due_card) else replace(row, item=item, made_due_card=card)
+
+    def in_query(self) -> str:
+        """Return SQL for the key now of the item of a row `l`."""
+        which = f"SELECT DISTINCT item FROM log WHERE item IN ({', '.join('?' * len(self._moved))})"  # noqa: S608
+        here = [key for (key,) in self._database.execute(which, self.earlier)]  # few learners have any
+        cases = " ".join(f"WHEN {_quoted(key)} THEN {_quoted(self.key_now(key))}" for key in here)
+        return f"CASE l.item {cases} ELSE l.item END" if here else "l.item"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 # The state of each card: derived from the log, and stored beside it so that a start is fast.
 
 _FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # the rows that change a state
@@ -389,8 +459,9 @@ _INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, la
 class _CardStates:
     """The states in a database. The caller makes transactions and reports faults of the file."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: sqlite3.Connection, keys: _ItemKeys) -> None:
         self._database = database
+        self._keys = keys
         self._schedules: dict[str, Schedule] = {}
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
@@ -403,11 +474,25 @@ class _CardStates:
         rows = self._database.execute(f"{_FROM_CARD} {where}", values)
         return {item: _memory(*state) for item, *state in rows}
 
+    def under_earlier_keys(self) -> list[str]:
+        """Return the earlier keys under which there are states, from a time when the cards had these keys."""
+        keys = self._keys.earlier
+        which = f"SELECT item FROM card WHERE item IN ({', '.join('?' * len(keys))})"  # noqa: S608
+        return [item for (item,) in self._database.execute(which, keys)] if keys else []
+
+    def move(self, earlier: Iterable[str]) -> None:
+        """Derive the states of the cards that had these keys under their keys now."""
+        for key in {self._keys.key_now(key) for key in earlier}:
+            self.derive(key)
+
     def derive(self, card: str) -> None:
         """Derive the state of one card from all its rows, as a rebuild does; they are few."""
-        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
-        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {_COUNTS} {_ORDER}", card, card)
-        self._save({card: memories[card]} if card in memories else {})
+        now, keys = self._keys.key_now(card), self._keys.every(card)
+        places = ", ".join("?" * len(keys))
+        self._database.execute(f"DELETE FROM card WHERE item IN ({places})", keys)  # noqa: S608
+        which = f"WHERE (l.item IN ({places}) OR l.calls IN ({places})) AND {_FROM_LOG} AND {_COUNTS} {_ORDER}"
+        memories = self._replay(which, *keys, *keys)
+        self._save({now: memories[now]} if now in memories else {})
 
     def rebuild(self) -> None:
         self._database.execute("DELETE FROM card")
@@ -419,10 +504,12 @@ class _CardStates:
         for row in _find(self._database, where, *values):
             day = _a_day(row.day)
             if row.kind == "review" and row.grade:
-                schedule = self._schedule(row.weights)
-                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
+                card, schedule = self._keys.key_now(row.item), self._schedule(row.weights)
+                # The days vary a little with the key: those under an earlier key stay what they were
+                memories[card] = schedule.review(row.item, memories.get(card), Grade(row.grade), day)
             elif row.made_due_card:
-                memories[row.made_due_card] = make_due(memories.get(row.made_due_card), day)
+                card = self._keys.key_now(row.made_due_card)
+                memories[card] = make_due(memories.get(card), day)
         return memories
 
     def _save(self, memories: Mapping[str, Memory]) -> None:

@@ -355,6 +355,16 @@ def _step_of_exam(quiz: Quiz, event: Event, at: datetime) -> Step:
     return quiz, UNCHANGED
 
 
+def left_open(exam: Quiz, at: datetime) -> tuple[Answer, ...]:
+    """What an exam that has ended says of the questions without an answer: they are not known.
+
+    An exam in which nothing was answered says nothing.
+    """
+    places = exam.open if exam.answers else ()
+    not_known = Verdict(right=False)
+    return tuple(Answer(exam.asked[place], "", not_known, at, timedelta(0), gave_up=True) for place in places)
+
+
 def _given(quiz: Quiz, answer: Answer, at: datetime) -> Step:
     """Accept an answer, after asking how sure the learner is if the rules say so; a text may not be an answer."""
     if answer.verdict.unclear:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from enum import StrEnum
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.guided_path import GuidedPath
@@ -47,6 +48,8 @@ class Standing:
     labs: int = 0  # that were passed
     stars: int = 0  # of these labs
     path: GuidedPath | None = None  # to go on with
+    core: int = 0  # lessons of the core route
+    core_read: int = 0  # of these, those that were read
 
     @property
     def fresh(self) -> bool:
@@ -59,26 +62,41 @@ class Standing:
         return 0 if self.due or self.again or self.new_today else min(self.new, MORE)
 
 
+class Act(StrEnum):
+    """What there is to do next."""
+
+    STUDY = "study"
+    LEARN = "learn"
+    TEST = "test"
+    MORE = "study more"
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A command and the reason to run it now; `on_path` is True if it goes on with a guided path."""
+    """Something to do, the command for it, the reason to do it now, and the concept that it is about, if it is one."""
 
+    act: Act
     command: str
     why: str
-    on_path: bool = False
+    concept: Concept | None = None
+
+    @property
+    def what(self) -> str:
+        return f'{self.act} "{self.concept.title}"' if self.concept else str(self.act)
 
 
 def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
     """Count what the home screen shows; concepts are in learning order.
 
-    Removed and hidden items do not count, nor do new cards of concepts that were proven strong.
+    Removed and hidden items do not count, nor do new cards of concepts that were proven strong or that are `unread`.
     """
     memories, hidden, graded = progress.memories(), progress.hidden(day), progress.grades(day)
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     strong = strengths(progress.last_answers(), day)
     here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
-    unseen = [card for card in cards if card.key not in seen]
+    waiting = unread(progress, concepts)
+    unseen = [card for card in cards if card.key not in seen and card.concept not in waiting]
     offered = [card for card in unseen if card.concept not in here or here[card.concept].label is not Label.STRONG]
     untested = [concept for concept in concepts if concept.id not in here]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
@@ -103,6 +121,15 @@ def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Stan
         stars=sum(len(lab.stars) for lab in passed),
         streak=streak((date.fromisoformat(done) for done, *_ in progress.days()), day),
     )
+
+
+def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
+    """Return the concepts whose new cards wait for their lesson; those of the first one do not wait for it.
+
+    Any row of the log begins the lesson of its concept.
+    """
+    names = [concept.id for concept in concepts]
+    return frozenset(names) - (progress.concepts() & frozenset(names) or frozenset(names[:1]))
 
 
 def streak(days: Iterable[date], today: date) -> int:
@@ -139,22 +166,20 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then go on with the path, then the weakest concept."""
+    """Return what to do next, the best first: recall, then go on with the path, then new cards, then a test."""
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))
         cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
-        found.append(Advice("ddpquiz study", cards))
+        found.append(Advice(Act.STUDY, "ddpquiz study", cards))
     if now.path and now.path.current:
         place = now.path.place(now.path.current.stage)
-        found.append(Advice(f"ddpquiz learn {now.path.concept.id}", f"step by step, {place}", on_path=True))
-    if now.weakest and now.weakness:
-        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept ({now.weakness.short})"))
+        found.append(Advice(Act.LEARN, "ddpquiz learn", place, now.path.concept))
     if now.new_today and not (now.due or now.again):
-        found.append(Advice("ddpquiz study", f"{plural(now.new_today, 'new card')} for today"))
+        found.append(Advice(Act.STUDY, "ddpquiz study", f"{plural(now.new_today, 'new card')} for today"))
     if now.more:
         what = f"{plural(now.more, 'more new card')} today"
-        found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", what))
+        found.append(Advice(Act.MORE, f"ddpquiz study --new {now.begun + MORE}", what))
     if now.next_concept:
-        found.append(Advice(f"ddpquiz test {now.next_concept.id}", "not tested yet"))
-    return found or [Advice("ddpquiz test --level hard", "nothing is due; stay sharp")]
+        found.append(Advice(Act.TEST, f"ddpquiz test {now.next_concept.id}", "not tested yet", now.next_concept))
+    return found or [Advice(Act.TEST, "ddpquiz test --level hard", "nothing is due; stay sharp")]

@@ -38,7 +38,8 @@ class QueueRules:
     new: int  # new cards
     cram: bool = False  # all cards that were seen count as due, the next to be forgotten first, and none is new
     hidden: Collection[str] = ()  # cards that are left out
-    proven: Collection[str] = ()  # concepts whose new cards are left out
+    proven: Collection[str] = ()  # concepts that were proven strong: their new cards are left out
+    unread: Collection[str] = ()  # concepts whose lesson has not begun: their new cards wait for it
     earlier: Mapping[str, Sequence[Grade]] = field(default_factory=dict)  # grades of this day, before this sitting
 
 
@@ -52,6 +53,7 @@ class SessionQueue:
     later: int = 0  # new cards of this day that the limit of the sitting held back
     held: tuple[Card, ...] = ()  # new cards that any limit held back, in learning order
     proven_held: int = 0  # new cards of concepts that were proven strong
+    unread_held: int = 0  # new cards of concepts whose lesson has not begun
 
     @property
     def of_other_days(self) -> int:
@@ -77,7 +79,8 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
     due = [(card, memory) for card, memory in seen if memory.due <= day and card.key not in again]
     chosen = _due_first(due, day, room, cards)
     unseen = [card for card, key in asked if key not in memories]
-    fresh = [card for card in unseen if card.concept not in rules.proven]
+    offered = [card for card in unseen if card.concept not in rules.unread]
+    fresh = [card for card in offered if card.concept not in rules.proven]
     of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
@@ -87,7 +90,8 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
         due_held=len(due) - len(chosen),
         later=len(of_today) - len(new_cards),
         held=tuple(fresh[len(new_cards) :]),
-        proven_held=len(unseen) - len(fresh),
+        proven_held=len(offered) - len(fresh),
+        unread_held=len(unseen) - len(offered),
     )
 
 

@@ -62,7 +62,7 @@ class Layout:
     micro_batch: int = 1
     chunks: int = 1
     schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
-    recompute: Recompute = Recompute.SELECTIVE
+    recompute: Recompute = Recompute.NONE
     sequence_parallel: bool = True
     overlap: bool = True
     tp_overlap: bool = False

@@ -169,8 +169,9 @@ def amount(value: float) -> str:
 
 def explanation_page(found: PlanLine) -> RenderableType:
     """Draw how a line of a plan comes about."""
+    unit = "%" if found.unit == "%" else f" {found.unit}"
     rows = [
-        Text(f"{found.line}: {amount(found.value)} {found.unit}", style="head"),
+        Text(f"{found.line}: {amount(found.value)}{unit}", style="head"),
         Text(f"= {found.formula}"),
         Text(f"= {found.filled}", style="code"),
     ]

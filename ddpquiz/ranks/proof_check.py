@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Kind, Question, fixed_script, without
+from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question, fixed_script, without
+from ddpquiz.curriculum.listing import changed_code
 from ddpquiz.curriculum.posed_question import Posed, pose_with
 from ddpquiz.ranks.proof_runner import (
     ProofRunner,
@@ -19,6 +20,7 @@ from ddpquiz.ranks.proof_runner import (
     inserts,
     is_fixed,
     may_hang,
+    observe_listing,
     prints,
     tidy,
 )
@@ -49,6 +51,36 @@ def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Itera
             began = time.monotonic()
             found = tuple(_complaints(question, lab))
             yield Proven(question, found, time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class RunListing:
+    """The outcome of the listing in a step of a concept: what it does not show as it should, and its duration."""
+
+    concept: Concept
+    step: int  # from 0
+    complaints: tuple[str, ...]
+    seconds: float
+
+
+def run_listings(concepts: Iterable[Concept]) -> Iterator[RunListing]:
+    """Run every listing of lessons, as it is and with its line changed, and yield the outcomes."""
+    for concept in concepts:
+        for number, step in enumerate(concept.steps):
+            if step.listing:
+                began = time.monotonic()
+                found = tuple(_unlike(concept, step.listing))
+                yield RunListing(concept, number, found, time.monotonic() - began)
+
+
+def _unlike(concept: Concept, listing: Listing) -> Iterator[str]:
+    seen = observe_listing(concept.id, listing, listing.code)
+    if not seen.matches(listing.shows):
+        yield f"the listing does not show what `prints` says: {seen.unexpected}"
+    if change := listing.change:
+        seen = observe_listing(concept.id, listing, changed_code(listing.code, change.line, change.to))
+        if not seen.matches(change.shows):
+            yield f"the listing with its line changed does not show what `prints` says: {seen.unexpected}"
 
 
 def _complaints(question: Question, lab: ProofRunner) -> Iterator[str]:

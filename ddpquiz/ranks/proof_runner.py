@@ -1,14 +1,18 @@
 """Runs the proof of a question on real ranks, and compares what is observed with the answers."""
 
+from __future__ import annotations
+
 import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Self
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows, fixed_script
-from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
+from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, read_demo
+from ddpquiz.curriculum.listing import IMPORTS, JOIN, whole_script
 from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
@@ -18,8 +22,6 @@ from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
-_PRELUDE = "import os, torch, torch.distributed as dist\n"
-_JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
 STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer
 _PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
 _LIMIT = 120.0  # seconds that a run may last: a rank in a loop of its own neither hangs nor ends
@@ -107,7 +109,7 @@ class ProofRunner:
     @cache  # noqa: B019  # a lab lives as long as its checks
     def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
         restarts = read_demo(path).restarts
-        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=10.0, restarts=restarts))
+        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=DEMO_PATIENCE, restarts=restarts))
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:
@@ -174,7 +176,23 @@ def source(posed: Posed, option: str | None = None) -> str:
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
-    return _PRELUDE + ("" if "init_process_group" in code else _JOIN) + variables + code
+    return IMPORTS + ("" if "init_process_group" in code else JOIN) + variables + code
+
+
+def observe_listing(concept: str, listing: Listing, code: str) -> Observed:
+    """Run code of a listing to its end, as `begin_listing` does."""
+    with begin_listing(concept, listing, whole_script(code)) as run:
+        return run.finish()
+
+
+def begin_listing(concept: str, listing: Listing, script: str) -> CodeRun:
+    """Begin to run a script that was made of a listing.
+
+    UserError if `concept` belongs to a pack whose programs the learner has not allowed.
+    """
+    require_consent(concept.rpartition("/")[0], listing.origin)
+    hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
+    return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE)
 
 
 def _placed(line: str, option: str) -> str:
@@ -189,13 +207,8 @@ def run_code(code: str, ranks: int, timeout: float, limit: float = _LIMIT) -> Ob
 
     They hang after `timeout` seconds without movement, and are killed after `limit` seconds in any case.
     """
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
-        script = Path(folder) / "proof.py"
-        script.write_text(code, encoding="utf-8")
-        environment = {"TMPDIR": folder, **_AS_IN_NEWER_TORCH}
-        request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)
-        _, seen = follow(request, limit)
-    return seen
+    with CodeRun(code, ranks, timeout, limit) as run:
+        return run.finish()
 
 
 def follow(request: Request, limit: float = _LIMIT) -> tuple[tuple[Output, ...], Observed]:
@@ -203,22 +216,68 @@ def follow(request: Request, limit: float = _LIMIT) -> tuple[tuple[Output, ...],
 
     Ranks that have not ended after `limit` seconds are killed; Ctrl-C kills them too.
     """
-    run = begin(request)
-    seen, outputs = run.seen, list[Output]()
-    try:
-        while not run.over:
-            new = run.read(0.1)
-            outputs += [event for event in new if isinstance(event, Output) and event.stream == "stdout"]
-            if run.now() > limit:
-                run.stop(f"The ranks did not end within {limit:g} s.")
-    except KeyboardInterrupt:
-        run.close("Stopped by Ctrl-C.")
-        raise
-    printed = {rank: tidy("\n".join(o.text for o in outputs if o.rank == rank)) for rank in range(run.ranks)}
-    why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)
-    first = seen.raised.get(rank) if rank is not None else None
-    text = f"{first.error}: {first.message}" if first else ""
-    return tuple(outputs), Observed(printed, text, seen.hung is not None, why)
+    run = _FollowedRun(request, limit)
+    run.finish()
+    return tuple(run.outputs), run.observed
+
+
+class _FollowedRun:
+    """A run of which only the standard output and the end are of interest."""
+
+    def __init__(self, request: Request, limit: float) -> None:
+        self._run, self._limit = begin(request), limit
+        self.outputs: list[Output] = []
+
+    def read(self, seconds: float) -> bool:
+        """Follow the run for some seconds; return whether it is over."""
+        new = self._run.read(seconds)
+        self.outputs += [event for event in new if isinstance(event, Output) and event.stream == "stdout"]
+        if not self._run.over and self._run.now() > self._limit:
+            self._run.stop(f"The ranks did not end within {self._limit:g} s.")
+        return self._run.over
+
+    def finish(self) -> Observed:
+        """Follow the run to its end; Ctrl-C kills the ranks."""
+        try:
+            while not self.read(0.1):
+                pass
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        return self.observed
+
+    def close(self) -> None:
+        """Kill the ranks, if they still run."""
+        if not self._run.over:
+            self._run.close("Stopped by Ctrl-C.")
+
+    @property
+    def observed(self) -> Observed:
+        seen, ranks = self._run.seen, range(self._run.ranks)
+        printed = {rank: tidy("\n".join(o.text for o in self.outputs if o.rank == rank)) for rank in ranks}
+        why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)
+        first = seen.raised.get(rank) if rank is not None else None
+        text = f"{first.error}: {first.message}" if first else ""
+        return Observed(printed, text, seen.hung is not None, why)
+
+
+class CodeRun(_FollowedRun):
+    """Code that runs on ranks on CPU. Call `read` until it is True; leaving the `with` kills what still runs."""
+
+    def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
+        script = Path(self._folder.name) / "proof.py"
+        script.write_text(code, encoding="utf-8")
+        environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
+        request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)
+        super().__init__(request, limit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._folder.cleanup()
 
 
 def close(got: float, right: float, tolerance: float) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstill
+from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import JOIN, Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
@@ -225,7 +225,10 @@ class Run:
         costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
         if costliest and costliest.rank is not None and costliest.share > _STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
-        return [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:_MOST_NOTES]]
+        notes = [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:_MOST_NOTES]]
+        if not self.claims and (swallowed := tell_swallowed_failure(self.seen)):
+            notes.append(Note(now, 0, swallowed))
+        return notes
 
     def _conclusion(self, now: float) -> list[Note]:
         """Return what --check-replicas has found, so that its silence is not taken for a result."""

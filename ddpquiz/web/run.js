@@ -13,9 +13,9 @@ const NAMES = 76; // pixels for the names of ranks beside the lanes
 const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;:=[?@^_`{|}~"; // of base 85
 const KINDS = { p: "compute", c: "communication", w: "waiting" };
 const KEYS = [
-  ["← →", "go to the previous or next call of a rank"],
+  ["← →", "go to the previous or next call of a rank (space: the next)"],
   ["n N", "operation: go to just before the first call of the next or previous operation"],
-  ["space", "play the calls one after the other, or stop"],
+  ["a", "play the calls one after the other, or stop"],
   ["home end", "go to before the first call, or after the last"],
   ["+ −", "zoom the timeline in or out; a drag or shift with ← → pans it"],
   ["f", "show the whole run"],
@@ -544,7 +544,8 @@ class Page {
       ArrowRight: event.shiftKey ? "panRight" : "nextStep",
       n: "nextOperation",
       N: "previousOperation",
-      " ": "play",
+      " ": "nextStep",
+      a: "play",
       Home: "start",
       End: "end",
       "+": "zoomIn",

@@ -21,6 +21,7 @@ from ddpquiz.curriculum.concept import (
     DemoLink,
     DemoProof,
     Kind,
+    LessonStep,
     Mistake,
     Prompt,
     Question,
@@ -39,6 +40,7 @@ from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.lesson import demo_command
 from ddpquiz.terminal.pages.listing import ranks_of, sample
+from ddpquiz.terminal.pages.steps import names_itself, said_of
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
 _WORD = re.compile(r"\w{4,}")
@@ -46,15 +48,19 @@ _WORD = re.compile(r"\w{4,}")
 
 def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
     """The body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
-    posed = [sample(question) for question in concept.questions]
+    asked = {step.ask for step in concept.steps}
+    posed = [sample(question) for question in concept.questions if question.id not in asked]
+    inside = sum(question.id in asked for question in concept.questions)  # of the lesson, and numbered first
+    lesson = _steps(concept, known, recorded) if concept.in_steps else _lesson(concept, known)
+    questions = (_question_html(each, number, known) for number, each in enumerate(posed, inside + 1))
     sections = {
-        "why": ("Why", joined(*(html for _, html in lesson_parts(concept.why)))),
-        "lesson": ("Lesson", joined(*_lesson_with_cards(concept, known))),
+        "why": ("Why", joined(*_markdown(concept.why))),
+        "lesson": ("Lesson", joined(*lesson)),
         "commands": ("Commands", joined(*map(_command, concept.commands))),
         "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
         "remember": ("Remember", _listed(concept.remember)),
         "demos": ("See it run", joined(*(_demo(concept, link, recorded) for link in concept.demos))),
-        "questions": ("Questions", joined(*(_question_html(each, n, known) for n, each in enumerate(posed, 1)))),
+        "questions": ("Questions", joined(*questions)),
         "labs": ("Build it", joined(*map(_lab_html, labs))),
         "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
     }
@@ -82,8 +88,56 @@ def _places(concept: Concept, known: Catalog) -> Markup:
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
 
 
-def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
-    """The lesson; each card follows the part with which it shares most words."""
+def _steps(concept: Concept, known: Catalog, recorded: Collection[str]) -> list[Markup]:
+    """The steps of the lesson, each with its question; each card follows the step with which it shares most words."""
+    asked_as_cards = {step.ask for step in concept.steps}
+    cards = [card for card in concept.cards if card.id not in asked_as_cards]
+    texts = [f"{step.text}\n{step.then}" for step in concept.steps]
+    after: dict[int, list[Card]] = {}
+    for card, place in zip(cards, card_places([*texts, concept.more], cards), strict=True):
+        after.setdefault(place, []).append(card)
+    shown, questions = list[Markup](), 0
+    for place, step in enumerate(concept.steps):
+        asked = concept.asked_in(step)
+        questions += isinstance(asked, Question)
+        item = _asked_html(asked, questions, known) if asked else Markup()
+        title = element("h3", f"Step {place + 1}", id=f"step-{place + 1}")
+        step_cards = (_card_html(card, known) for card in after.get(place, ()))
+        shown.append(element("section", title, *_step_html(concept, step, item, recorded), *step_cards, class_="step"))
+    more = [*_markdown(concept.more), *(_card_html(card, known) for card in after.get(len(texts), ()))]
+    return [*shown, *([_folded("More", *more)] if more else [])]
+
+
+def _asked_html(asked: Card | Question, number: int, known: Catalog) -> Markup:
+    """A card or a question that a step asks."""
+    return _card_html(asked, known) if isinstance(asked, Card) else _question_html(sample(asked), number, known)
+
+
+def _step_html(concept: Concept, step: LessonStep, asked: Markup, recorded: Collection[str]) -> list[Markup]:
+    """A step: its text, listing and what it asks, what the listing and the demo show, and what that means."""
+    code = [listing(step.listing.code)] if step.listing else []
+    parts = [*_markdown(step.text), *code, asked]
+    if step.listing:
+        parts += _output_html(step.listing.shows, step.listing.ranks)
+    if step.demo:
+        parts.append(_demo(concept, step.demo, recorded))
+    parts += _markdown(step.then)
+    if step.listing and (change := step.listing.change):
+        parts.append(listing(f"- {change.line}\n+ {change.to}"))
+        parts += [*_output_html(change.shows, step.listing.ranks), *_markdown(change.then)]
+    return parts
+
+
+def _output_html(shows: Shows, ranks: int) -> list[Markup]:
+    """What the ranks of a listing print, and how they end if not well; a rank that names itself is not named again."""
+    printed, ended = said_of(shows, ranks)
+    named = names_itself(printed)
+    lines = (text if named and text else f"rank {rank}  {text or 'prints nothing'}" for rank, text in printed.items())
+    return [listing("\n".join(lines), output=True), *([paragraph(ended)] if ended else [])]
+
+
+def _lesson(concept: Concept, known: Catalog) -> list[Markup]:
+    """A lesson in one text; each card follows the part with which it shares most words."""
     parts = lesson_parts(concept.lesson)
     after: dict[int, list[Card]] = {}
     for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
@@ -244,7 +298,7 @@ def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
 
 def _prompt_html(prompt: Prompt) -> Markup:
     """Something to explain, with its hint and its model answer folded."""
-    points = element("ul", *(element("li", spans(point.say)) for point in prompt.points))
+    points = element("ul", *(element("li", spans(point)) for point in prompt.points))
     return element(
         "section",
         paragraph(prompt.ask),
@@ -459,7 +513,7 @@ def lab_address(lab: Lab) -> str:
 
 
 def _markdown(text: str) -> list[Markup]:
-    return [html for _, html in lesson_parts(text)]
+    return [html for _, html in lesson_parts(text)] if text else []
 
 
 def _folded(title: str, *inside: Markup) -> Markup:

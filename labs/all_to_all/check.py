@@ -30,11 +30,11 @@ for _ in check.seeds():
         ):
             found = check.learner.all_to_all(outgoing, from_each)
         for source in range(n):
-            assert same(found[source], tensors[source][rank]), (
+            assert same(found[source], tensors[source][rank], what=f"what came from rank {source}"), (
                 "each rank gets what the others sent to it, in the order of ranks"
             )
-        for ours, before in zip(outgoing, tensors[rank], strict=True):
-            assert same(ours, before), "what is sent is not changed"
+        for to, (ours, before) in enumerate(zip(outgoing, tensors[rank], strict=True)):
+            assert same(ours, before, what=f"what goes to rank {to}"), "what is sent is not changed"
         found[rank] += 1
         assert same(outgoing[rank], tensors[rank][rank]), "what a rank sends to itself is copied"
 

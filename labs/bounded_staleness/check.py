@@ -97,7 +97,9 @@ for _ in check.seeds():
                 explain_hang(partial(why_stuck, weights, slow, bound)),
             ):
                 check.learner.serve(weights, STEPS, bound, RATE)
-            assert same(weights, -RATE * gradients[1:].sum(dim=(0, 1))), "the server applies each gradient once"
+            assert same(weights, -RATE * gradients[1:].sum(dim=(0, 1)), what="`weights`"), (
+                "the server applies each gradient once"
+            )
             dist.barrier()
         else:
             check.learner.work(job.gradient_of, weights, STEPS)

@@ -57,7 +57,9 @@ for _ in check.seeds():
         )
         scale = (wanted[rank] + 2.0).unsqueeze(1)
         expected = torch.where(kept[rank].unsqueeze(1), scale * inputs[rank] + 1, inputs[rank])
-        assert same(found, expected), "each token has the answer of its expert, and a dropped token stays as it is"
-        assert same(tokens, inputs[rank]), "the tokens that are passed in stay as they were"
+        assert same(found, expected, what="the result"), (
+            "each token has the answer of its expert, and a dropped token stays as it is"
+        )
+        assert same(tokens, inputs[rank], what="`tokens`"), "the tokens that are passed in stay as they were"
 
 check.end()

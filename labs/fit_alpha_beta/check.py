@@ -17,8 +17,8 @@ SIZES, REPEATS = [1 << power for power in range(10, 33, 2)], 7  # 1 KiB to 4 GiB
 class Network:
     """A network with known figures. Its times are those of a clock that it makes up, so that no other job changes them.
 
-    Every fourth all-reduce of a size is disturbed and takes 3 to 20 times as long; all vary by 5 %. One rank is in it
-    from the start; the others come late, and see 40 to 95 % of it.
+    Every fourth all-reduce of a size is disturbed and takes 3 to 20 times as long; all vary by 5%. One rank is in it
+    from the start; the others come late, and see 40 to 95% of it.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ for seed in check.seeds():
     assert same(shape, [len(SIZES)], what="shape of the result"), "`measure` returns one time for each size"
     for size, found in zip(SIZES, seconds.tolist(), strict=True):
         assert near(f"{size} bytes", found, network.seconds(size, n), 0.1), (
-            "each time is that of an all-reduce without disturbance, from its start, within 10 %"
+            "each time is that of an all-reduce without disturbance, from its start, within 10%"
         )
 
     alpha, beta = learner.fit(list(SIZES), seconds.clone(), n)
@@ -71,14 +71,14 @@ for seed in check.seeds():
     for size in (5_000, balanced, 300_000_000):
         found = learner.predict(size, n, alpha, beta)
         assert near(f"{size} bytes on {n} ranks", found, network.seconds(size, n), 0.2), (
-            "all-reduces of three other sizes are predicted within 20 %"
+            "all-reduces of three other sizes are predicted within 20%"
         )
-    assert near("alpha", alpha, network.alpha, 0.2), "alpha is the latency of one message, within 20 %"
-    assert near("beta for 1 MB", beta * 1e6, network.beta * 1e6, 0.2), "beta is the time of one byte, within 20 %"
+    assert near("alpha", alpha, network.alpha, 0.2), "alpha is the latency of one message, within 20%"
+    assert near("beta for 1 MB", beta * 1e6, network.beta * 1e6, 0.2), "beta is the time of one byte, within 20%"
     for size in (5_000, 300_000_000):
         found = learner.predict(size, 64, alpha, beta)
         assert near(f"{size} bytes on 64 ranks", found, network.seconds(size, 64), 0.2), (
-            "all-reduces of 64 ranks on the same network are predicted within 20 %"
+            "all-reduces of 64 ranks on the same network are predicted within 20%"
         )
 
 if check.args.real:  # figures of this machine, which nothing depends on

@@ -33,7 +33,9 @@ for _ in check.seeds():
         assert parameter.grad is before, "a gradient stays the same tensor, and a missing one stays missing"
         if before is not None:
             mean = sum(gradients[place] for gradients in by_rank) / n
-            assert same(before, mean, tolerance=1e-5), "every gradient is the mean over all ranks"
+            assert same(before, mean, tolerance=1e-5, what=f"the gradient of parameter {place}"), (
+                "every gradient is the mean over all ranks"
+            )
 
     for parameter in parameters:
         parameter.grad = None

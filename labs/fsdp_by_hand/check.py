@@ -54,13 +54,17 @@ for _ in check.seeds():
                     found = torch.tanh(each(found))
                 found.square().sum().backward()
             measured["peak"] = memory.peak
-        right = same(found, expected[rank], tolerance=1e-4)
+        right = same(found, expected[rank], tolerance=1e-4, what="the output")
         assert right or step > 0, "the outputs are those of the whole layers"
         assert right, "in the second step, the outputs are those of the updated weights"
-        assert same(mine.grad, theirs.grad[rank], tolerance=1e-4), "the gradient of the input is that of whole layers"
-        for shard, weight in zip(shards, weights, strict=True):
+        assert same(mine.grad, theirs.grad[rank], tolerance=1e-4, what="the gradient of the input"), (
+            "the gradient of the input is that of whole layers"
+        )
+        for each_layer, (shard, weight) in enumerate(zip(shards, weights, strict=True)):
             rows = weight.grad.chunk(n)[rank] / n
-            assert same(shard.grad, rows, tolerance=1e-4), "each rank has its rows of the mean gradient"
+            assert same(shard.grad, rows, tolerance=1e-4, what=f"the gradient of the shard of layer {each_layer}"), (
+                "each rank has its rows of the mean gradient"
+            )
         with torch.no_grad():
             for shard, weight in zip(shards, weights, strict=True):  # gradients go on to add up in the second step
                 shard -= 0.1 * shard.grad

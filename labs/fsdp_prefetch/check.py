@@ -57,7 +57,7 @@ for _ in check.seeds():
                 for each in model:
                     found = torch.tanh(each(found))
             measured["peak"] = memory.peak
-        right = same(found, expected[rank], tolerance=1e-4)
+        right = same(found, expected[rank], tolerance=1e-4, what="the output")
         assert right or step > 0, "the outputs are those of the whole layers"
         assert right, "in the second step, the outputs are those of the updated weights"
         check.delay(0.003)
@@ -67,9 +67,11 @@ for _ in check.seeds():
                 found.square().sum().backward()
             measured["peak"] = memory.peak
         small -= 2 * layer // n
-        for shard, weight in zip(shards, weights, strict=True):
+        for each_layer, (shard, weight) in enumerate(zip(shards, weights, strict=True)):
             rows = weight.grad.chunk(n)[rank] / n
-            assert same(shard.grad, rows, tolerance=1e-4), "each rank has its rows of the mean gradient"
+            assert same(shard.grad, rows, tolerance=1e-4, what=f"the gradient of the shard of layer {each_layer}"), (
+                "each rank has its rows of the mean gradient"
+            )
         with torch.no_grad():
             for shard, weight in zip(shards, weights, strict=True):  # gradients go on to add up in the second step
                 shard -= 0.1 * shard.grad

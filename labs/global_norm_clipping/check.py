@@ -37,12 +37,18 @@ for _ in check.seeds():
         with check.phase("clip"):
             norm = check.learner.clip_grad_norm(list(gradients), max_norm)
         norm = None if norm is None else torch.tensor(float(norm))
-        assert same(norm, torch.tensor(total), tolerance=1e-4), "the result is the norm of all gradients of all ranks"
-        for gradient, before in zip(gradients, shards[rank], strict=True):
+        assert same(norm, torch.tensor(total), tolerance=1e-4, what="the result"), (
+            "the result is the norm of all gradients of all ranks"
+        )
+        for place, (gradient, before) in enumerate(zip(gradients, shards[rank], strict=True)):
             if total <= max_norm:
-                assert same(gradient, before), "gradients whose norm is below the limit stay as they are"
+                assert same(gradient, before, what=f"gradient {place}"), (
+                    "gradients whose norm is below the limit stay as they are"
+                )
             else:
                 clipped = before * (max_norm / total)
-                assert same(gradient, clipped, tolerance=1e-4), "every gradient is scaled by max_norm / norm, in place"
+                assert same(gradient, clipped, tolerance=1e-4, what=f"gradient {place}", before=before), (
+                    "every gradient is scaled by max_norm / norm, in place"
+                )
 
 check.end()

@@ -55,7 +55,9 @@ for _ in check.seeds():
     assert same("".join(stage.events), "F" * count + "B" * count, what="forwards (F) and backwards (B)"), (
         "each stage runs all micro-batches forward, then all of them backward"
     )
-    for ours, theirs in zip(stage.parameters(), model[rank].parameters(), strict=True):
-        assert same(ours.grad, theirs.grad, tolerance=1e-4), "each stage has the gradients of the whole batch"
+    for (name, ours), theirs in zip(stage.named_parameters(), model[rank].parameters(), strict=True):
+        assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+            "each stage has the gradients of the whole batch"
+        )
 
 check.end()

@@ -53,8 +53,10 @@ for _ in check.seeds():
         check.delay(0.003)
         with check.phase("step", bytes=size, tensors=tensors):
             check.learner.train_step(ddp, optimizer, mine)
-        for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-            assert same(ours, theirs, tolerance=1e-4), "after a step the weights are those of one big batch"
+        for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+            assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+                "after a step the weights are those of one big batch"
+            )
 
     inputs = torch.randn(n, 6, 4)
     model.zero_grad()
@@ -64,8 +66,10 @@ for _ in check.seeds():
         with ddp.no_sync():
             pass
         ddp(inputs[rank]).square().sum().backward()
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        assert same(ours.grad, theirs.grad, tolerance=1e-4), "in no_sync a backward adds to this rank's gradients only"
+    for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+        assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+            "in no_sync a backward adds to this rank's gradients only"
+        )
 
     error = ValueError("an error inside no_sync")
     try:
@@ -79,7 +83,9 @@ for _ in check.seeds():
     (reference(inputs.flatten(0, 1)).square().sum() / n).backward()
     ddp(inputs[rank]).square().sum().backward()
     ddp.finish()
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        assert same(ours.grad, theirs.grad, tolerance=1e-4), "after an error in no_sync, gradients are averaged again"
+    for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+        assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+            "after an error in no_sync, gradients are averaged again"
+        )
 
 check.end()

@@ -109,8 +109,10 @@ for _ in check.seeds():
             loss.backward()
             print("whole: backward done", flush=True)
             ddp.finish()
-        for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-            assert same(ours.grad, theirs.grad, tolerance=1e-4), "after finish, each gradient is the mean over ranks"
+        for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+            assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+                "after finish, each gradient is the mean over ranks"
+            )
         if timing.wrong:
             differs(timing.wrong)
         assert not timing.wrong, (

@@ -45,13 +45,17 @@ for seed in check.seeds():
     reference, mine = copy.deepcopy(models[0]), models[rank]
     trained = [parameter for parameter in mine.parameters() if parameter.requires_grad]
     state = sum(tensor.nbytes for tensor in (*mine.parameters(), *mine.buffers()))
+    began, buffers = copy.deepcopy(mine.state_dict()), {name for name, _ in mine.named_buffers()}
 
     # 1. The same start everywhere.
     check.delay()
     with check.phase("start", bytes=state):
         ddp = check.learner.NaiveDDP(mine)
     for name, tensor in reference.state_dict().items():
-        assert same(mine.state_dict()[name], tensor), "every rank begins with rank 0's parameters and buffers"
+        what = f"the {'buffer' if name in buffers else 'parameter'} `{name}`"
+        assert same(mine.state_dict()[name], tensor, what=what, before=began[name]), (
+            "every rank begins with rank 0's parameters and buffers"
+        )
     assert mine.head.weight is mine.embedding.weight, "tied parameters stay one tensor"
 
     # 2. Three steps, each on a batch of its own; the reference trains on all batches in one process.
@@ -68,13 +72,17 @@ for seed in check.seeds():
         with check.phase("step", bytes=sum(tensor.nbytes for tensor in trained), tensors=len(trained)):
             loss_of(ddp, words[0, rank], words[1, rank]).backward()
             ddp.synchronize()
-        for ours, theirs in zip(mine.parameters(), reference.parameters(), strict=True):
+        for (name, ours), theirs in zip(mine.named_parameters(), reference.parameters(), strict=True):
             if theirs.grad is None:
                 assert ours.grad is None, "a frozen parameter gets no gradient"
             else:
-                assert same(ours.grad, theirs.grad, tolerance=1e-4), "every rank holds the mean of all gradients"
+                assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+                    "every rank holds the mean of all gradients"
+                )
         optimizer.step()
-        for ours, theirs in zip(mine.parameters(), reference.parameters(), strict=True):
-            assert same(ours, theirs, tolerance=1e-4), "after each step the weights are those of one process"
+        for (name, ours), theirs in zip(mine.named_parameters(), reference.parameters(), strict=True):
+            assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+                "after each step the weights are those of one process"
+            )
 
 check.end()

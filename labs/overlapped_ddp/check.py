@@ -57,11 +57,11 @@ for _ in check.seeds():
             loss.backward()
             print("whole: backward done", flush=True)
             ddp.finish()
-        for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
             if theirs.grad is None:
                 assert ours.grad is None, "a frozen parameter gets no gradient"
             else:
-                assert same(ours.grad, theirs.grad, tolerance=1e-4), (
+                assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
                     "after finish, every gradient is the mean over all ranks"
                 )
         optimizer.step()

@@ -59,7 +59,9 @@ for _ in check.seeds():
         assert same(stage.backwards, count, what="backwards of micro-batches"), (
             "each stage runs each micro-batch once forward and once backward"
         )
-        for ours, theirs in zip(stage.parameters(), model[rank].parameters(), strict=True):
-            assert same(ours.grad, theirs.grad, tolerance=1e-4), "each stage has the gradients of the whole batch"
+        for (name, ours), theirs in zip(stage.named_parameters(), model[rank].parameters(), strict=True):
+            assert same(ours.grad, theirs.grad, tolerance=1e-4, what=f"`{name}.grad`"), (
+                "each stage has the gradients of the whole batch"
+            )
 
 check.end()

@@ -49,15 +49,19 @@ for _ in check.seeds():
     check.delay()
     with check.phase("training", steps=epochs * batches):
         shares = check.learner.train(model, mine, validation, rank)
-    for ours, theirs in zip(model.parameters(), replicas[rank].parameters(), strict=True):
-        assert same(ours, theirs, tolerance=1e-4), "the weights are those of training without evaluation"
+    for (name, ours), theirs in zip(model.named_parameters(), replicas[rank].parameters(), strict=True):
+        assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+            "the weights are those of training without evaluation"
+        )
     if rank == 0:
-        assert same(torch.tensor(shares), torch.tensor(expected), tolerance=1e-4), (
+        assert same(torch.tensor(shares), torch.tensor(expected), tolerance=1e-4, what="the shares"), (
             "rank 0 returns the share that its model gets right, in evaluation mode"
         )
     else:
         assert same(shares, [], what="shares returned"), "other ranks return no shares"
-    for ours, theirs in zip(model.buffers(), replicas[rank].buffers(), strict=True):
-        assert same(ours, theirs, tolerance=1e-4), "the statistics of BatchNorm are those without evaluation"
+    for (name, ours), theirs in zip(model.named_buffers(), replicas[rank].buffers(), strict=True):
+        assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+            "the statistics of BatchNorm are those without evaluation"
+        )
 
 check.end()

@@ -28,6 +28,8 @@ for _ in check.seeds():
     check.delay()
     with check.phase("smoothing", steps=steps, neighbours=neighbours):
         check.learner.smooth(piece, steps)
-    assert same(piece, rod.split(sizes)[rank], tolerance=1e-5), "each rank holds its piece of the smoothed rod"
+    assert same(piece, rod.split(sizes)[rank], tolerance=1e-5, what="the piece"), (
+        "each rank holds its piece of the smoothed rod"
+    )
 
 check.end()

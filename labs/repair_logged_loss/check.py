@@ -30,12 +30,14 @@ for _ in check.seeds():
     check.delay()
     with check.phase("training", steps=steps, reports=len(expected)):
         reported = check.learner.train(weight, [batch[rank].clone() for batch in batches], every)
-    assert same(weight, plain, tolerance=1e-4), "the weights are those of one process that has all batches"
+    assert same(weight, plain, tolerance=1e-4, what="`weight`", before=start), (
+        "the weights are those of one process that has all batches"
+    )
     if rank == 0:
         assert same(len(reported), len(expected), what="losses reported"), (
             "rank 0 reports a loss in every step that is due"
         )
-        assert same(torch.tensor(reported), torch.tensor(expected), tolerance=1e-4), (
+        assert same(torch.tensor(reported), torch.tensor(expected), tolerance=1e-4, what="the losses"), (
             "rank 0 reports the mean loss of all ranks"
         )
     else:

@@ -38,12 +38,16 @@ for seed in check.seeds():
     repeated = torch.cat(
         [torch.stack([batch for batch, _ in again]).flatten(), torch.cat([drawn for _, drawn in again])]
     )
-    assert same(torch.cat([read.flatten(), noise]), repeated), "the same seed gives the same batches and the same noise"
+    assert same(torch.cat([read.flatten(), noise]), repeated, what="batches and noise"), (
+        "the same seed gives the same batches and the same noise"
+    )
 
     everywhere = torch.stack(gathered(read))  # by rank, epoch and place
     for epoch in range(epochs):
         seen = everywhere[:, epoch].flatten().sort().values
-        assert same(seen, dataset), "every sample is read once in each epoch"
+        assert same(seen, dataset, what=f"the samples read in epoch {epoch}, sorted"), (
+            "every sample is read once in each epoch"
+        )
     for epoch in range(1, epochs):
         before = epoch - 1
         other = not torch.equal(read[epoch], read[before])

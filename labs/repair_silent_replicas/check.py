@@ -36,7 +36,9 @@ for _ in check.seeds():
     with check.phase("training", steps=steps, bytes=size):
         trained = check.learner.train(model, mine, RATE)
     assert trained is model, "train returns the model that it got"
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        assert same(ours, theirs, tolerance=1e-4), "the weights are those of one process that has all batches"
+    for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+        assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+            "the weights are those of one process that has all batches"
+        )
 
 check.end()

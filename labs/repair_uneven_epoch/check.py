@@ -39,7 +39,9 @@ for _ in check.seeds():
         used = check.learner.train_epoch(model, mine, RATE)
     assert same(used, counts[rank], what="batches used"), "every rank uses all of its batches"
     dist.barrier()  # a rank that left batches out is told rather than weights, which differ on all ranks
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        assert same(ours, theirs, tolerance=1e-4), "all ranks end with the weights of one process that saw every batch"
+    for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+        assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+            "all ranks end with the weights of one process that saw every batch"
+        )
 
 check.end()

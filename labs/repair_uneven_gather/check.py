@@ -27,7 +27,9 @@ for _ in check.seeds():
         check.delay()
         with check.phase("gather", row=predictions[0].itemsize * classes, longest=max(samples), samples=sum(samples)):
             found = check.learner.gather_predictions(mine)
-        assert same(found, torch.cat(predictions)), "every rank holds all predictions in the order of ranks"
-        assert same(mine, predictions[rank]), "the input stays as it was"
+        assert same(found, torch.cat(predictions), what="the result"), (
+            "every rank holds all predictions in the order of ranks"
+        )
+        assert same(mine, predictions[rank], what="the input"), "the input stays as it was"
 
 check.end()

@@ -94,8 +94,10 @@ for step, loss in enumerate(losses, first):
     assert same(loss, expected[step], tolerance=1e-4) or differs(
         f"step {step} has the loss {loss:.4f}, expected {expected[step]:.4f}"
     ), "after a restart, each step has the loss that it has without one"
-for ours, theirs in zip(job.model.parameters(), undisturbed.model.parameters(), strict=True):
-    assert same(ours, theirs, tolerance=1e-4), "at the end the weights are those of a training without a restart"
+for (name, ours), theirs in zip(job.model.named_parameters(), undisturbed.model.parameters(), strict=True):
+    assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
+        "at the end the weights are those of a training without a restart"
+    )
 
 # 3. What a save sends, and that it is done when it returns on any rank, although the disk is slow.
 fresh = new_job(2)

@@ -20,10 +20,14 @@ for _ in check.seeds():
         with check.phase("all-gather", bytes=mine.nbytes):
             parts = check.learner.all_gather(mine)
         assert same(len(parts), n, what="tensors in the result"), "the result has one tensor per rank"
-        for found, expected in zip(parts, inputs, strict=True):
-            assert same(found, expected), "the tensors of all ranks come in the order of ranks"
+        for source, (found, expected) in enumerate(zip(parts, inputs, strict=True)):
+            assert same(found, expected, what=f"tensor {source} of the result"), (
+                "the tensors of all ranks come in the order of ranks"
+            )
         for part in parts:
             part.zero_()  # the result belongs to the caller
-        assert same(mine, inputs[rank]), "the input keeps its values when the result is overwritten: return a copy"
+        assert same(mine, inputs[rank], what="`mine`"), (
+            "the input keeps its values when the result is overwritten: return a copy"
+        )
 
 check.end()

@@ -22,6 +22,6 @@ for _ in check.seeds():
         with check.phase("all-reduce", bytes=x.nbytes, chunk=largest):
             result = check.learner.all_reduce(x)
         assert result is None or result is x, "all_reduce works in place: it returns nothing"
-        assert same(x, sum(inputs)), "every rank holds the sum of all tensors"
+        assert same(x, sum(inputs), what="`x`", before=inputs[check.rank]), "every rank holds the sum of all tensors"
 
 check.end()

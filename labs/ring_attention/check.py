@@ -41,8 +41,11 @@ for _ in check.seeds():
             with Memory() as memory:
                 found = check.learner.ring_attention(*mine)
             measured["peak"] = memory.peak
-        assert same(found, expected, tolerance=1e-4), "each rank has the attention of its queries to the whole sequence"
-        for ours, before in zip(mine, (queries[rank], keys[rank], values[rank]), strict=True):
-            assert same(ours, before), "queries, keys and values stay as they were"
+        assert same(found, expected, tolerance=1e-4, what="the result"), (
+            "each rank has the attention of its queries to the whole sequence"
+        )
+        given = {"queries": queries, "keys": keys, "values": values}
+        for ours, (name, before) in zip(mine, given.items(), strict=True):
+            assert same(ours, before[rank], what=f"`{name}`"), "queries, keys and values stay as they were"
 
 check.end()

@@ -20,8 +20,10 @@ for _ in check.seeds():
         check.delay()
         with check.phase("reduce-scatter", bytes=sum(4 * each for each in lengths), chunk=4 * max(lengths)):
             mine = check.learner.reduce_scatter(chunks)
-        assert same(mine, sum(by_chunk[rank])), "each rank holds the sum of its chunk over all ranks"
-        for chunk, ranks in zip(chunks, by_chunk, strict=True):
-            assert same(chunk, ranks[rank]), "the chunks of the input stay as they were"
+        assert same(mine, sum(by_chunk[rank]), what="the result", before=by_chunk[rank][rank]), (
+            "each rank holds the sum of its chunk over all ranks"
+        )
+        for place, (chunk, ranks) in enumerate(zip(chunks, by_chunk, strict=True)):
+            assert same(chunk, ranks[rank], what=f"chunk {place}"), "the chunks of the input stay as they were"
 
 check.end()

@@ -36,27 +36,35 @@ for _ in check.seeds():
         with LiveMemory() as memory:
             found = parallel(ours)
         measured["kept"] = memory.wait_below(limit)
-    assert same(found, expected.chunk(n)[rank], tolerance=1e-4), "each rank has the outputs of its own tokens"
+    assert same(found, expected.chunk(n)[rank], tolerance=1e-4, what="the output"), (
+        "each rank has the outputs of its own tokens"
+    )
     check.delay()
     with check.phase("backward", whole=whole):
         found.square().sum().backward()
-    assert same(ours.grad, theirs.grad.chunk(n)[rank], tolerance=1e-4), "each rank has the gradient of its own tokens"
+    assert same(ours.grad, theirs.grad.chunk(n)[rank], tolerance=1e-4, what="the gradient of the input"), (
+        "each rank has the gradient of its own tokens"
+    )
     with check.phase("synchronize", bytes=3 * 4 * WIDTH):
         parallel.synchronize()
 
     mine, close = slice(2 * rank, 2 * rank + 2), 1e-4
-    assert same(parallel.columns.grad, first.weight.grad[mine], tolerance=close), (
+    assert same(parallel.columns.grad, first.weight.grad[mine], tolerance=close, what="`columns.grad`"), (
         "each rank has the gradient of its columns"
     )
-    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close), (
+    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close, what="`column_bias.grad`"), (
         "each rank has the gradient of its columns"
     )
-    assert same(parallel.rows.grad, second.weight.grad[:, mine], tolerance=close), (
+    assert same(parallel.rows.grad, second.weight.grad[:, mine], tolerance=close, what="`rows.grad`"), (
         "each rank has the gradient of its rows"
     )
-    shared = [(parallel.norm.weight, norm.weight), (parallel.norm.bias, norm.bias), (parallel.bias, second.bias)]
-    for copied, original in shared:
-        assert same(copied.grad, original.grad, tolerance=close), (
+    shared = {
+        "norm.weight": (parallel.norm.weight, norm.weight),
+        "norm.bias": (parallel.norm.bias, norm.bias),
+        "bias": (parallel.bias, second.bias),
+    }
+    for name, (copied, original) in shared.items():
+        assert same(copied.grad, original.grad, tolerance=close, what=f"`{name}.grad`"), (
             "after synchronize, norm and bias have the gradients of all tokens"
         )
 

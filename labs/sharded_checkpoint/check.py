@@ -70,7 +70,9 @@ for seed in check.seeds():
             assert found == step or differs(f"`load` found step {found} after step {step} was saved"), (
                 "once `save` has returned on a rank, `load` finds that checkpoint there"
             )
-            assert same(shard, numbers(step)[begin:end]), "each rank loads its shard, whatever the number of ranks"
+            assert same(shard, numbers(step)[begin:end], what="the shard"), (
+                "each rank loads its shard, whatever the number of ranks"
+            )
         dist.barrier()
 
 # 2. Ranks are killed in the middle of a save: first one that writes its shard, then rank 0 in its last change.
@@ -85,7 +87,9 @@ for stage in range(restarts.stage, 3):
         assert found[0] in (2 * stage - 1, 2 * stage) or differs(
             f"`load` found step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
         ), "after an interrupted save, `load` finds the checkpoint before it or the new one"
-        assert same(found[1], numbers(found[0])[begin:end]), "what `load` finds after an interrupted save is whole"
+        assert same(found[1], numbers(found[0])[begin:end], what="the shard"), (
+            "what `load` finds after an interrupted save is whole"
+        )
     dist.barrier()
     if stage:
         save(folder, 2 * stage)  # once more, among the files that the killed rank has left

@@ -28,30 +28,36 @@ for _ in check.seeds():
     check.delay()
     with check.phase("forward", bytes=x.nbytes):
         found = parallel(ours)
-    assert same(found, expected, tolerance=1e-4), "the outputs are those of the whole network"
+    assert same(found, expected, tolerance=1e-4, what="the output"), "the outputs are those of the whole network"
     check.delay()
     with check.phase("backward", bytes=x.nbytes):
         found.square().sum().backward()
-    assert same(ours.grad, theirs.grad, tolerance=1e-4), "the gradient of the input is that of the whole network"
+    assert same(ours.grad, theirs.grad, tolerance=1e-4, what="the gradient of the input"), (
+        "the gradient of the input is that of the whole network"
+    )
 
     mine = slice(3 * rank, 3 * rank + 3)
     columns, rows, close = first.weight.grad[mine], second.weight.grad[:, mine], 1e-4
-    assert same(parallel.columns.grad, columns, tolerance=close), "each rank has the gradient of its columns"
-    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close), (
+    assert same(parallel.columns.grad, columns, tolerance=close, what="`columns.grad`"), (
         "each rank has the gradient of its columns"
     )
-    assert same(parallel.rows.grad, rows, tolerance=close), "each rank has the gradient of its rows"
-    assert same(parallel.bias.grad, second.bias.grad, tolerance=close), (
+    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close, what="`column_bias.grad`"), (
+        "each rank has the gradient of its columns"
+    )
+    assert same(parallel.rows.grad, rows, tolerance=close, what="`rows.grad`"), "each rank has the gradient of its rows"
+    assert same(parallel.bias.grad, second.bias.grad, tolerance=close, what="`bias.grad`"), (
         "the gradient of the bias is that of the whole network"
     )
 
     partial = check.tensor(samples, width)  # autograd may need what these functions are given
     given = partial.clone()
     check.learner.Leave.apply(given)
-    assert same(given, partial), "Leave.forward reduces a clone: its input stays as it was"
+    assert same(given, partial, what="its input"), "Leave.forward reduces a clone: its input stays as it was"
     entered = check.learner.Enter.apply(x.clone().requires_grad_())
     given = partial.clone()
     entered.backward(given)
-    assert same(given, partial), "Enter.backward reduces a clone: the gradient that it gets stays as it was"
+    assert same(given, partial, what="its input"), (
+        "Enter.backward reduces a clone: the gradient that it gets stays as it was"
+    )
 
 check.end()

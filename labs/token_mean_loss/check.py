@@ -52,10 +52,14 @@ for _ in check.seeds():
             differs(f"the result is a {type(loss).__name__} with {numbers} numbers in it")
         assert numbers == 1, "the result is a tensor with one number"
         if tokens[rank] == 0:
-            assert same(torch.tensor(loss.item()), torch.tensor(0.0)), "the loss of a rank without tokens is 0"
+            assert same(torch.tensor(loss.item()), torch.tensor(0.0), what="the loss"), (
+                "the loss of a rank without tokens is 0"
+            )
         loss.backward()
         dist.all_reduce(weight.grad)
         mean = weight.grad / n
-        assert same(mean, expected, tolerance=1e-4), "the averaged gradients are those of the mean over all tokens"
+        assert same(mean, expected, tolerance=1e-4, what="the averaged gradient"), (
+            "the averaged gradients are those of the mean over all tokens"
+        )
 
 check.end()

@@ -19,6 +19,6 @@ for _ in check.seeds():
         check.delay(0.004)
         with check.phase("broadcast", bytes=x.nbytes):
             check.learner.broadcast(x, source)
-        assert same(x, inputs[source]), "every rank holds the numbers of the source"
+        assert same(x, inputs[source], what="`x`", before=inputs[rank]), "every rank holds the numbers of the source"
 
 check.end()

@@ -27,11 +27,11 @@ for _ in check.seeds():
         check.delay()
         with check.phase("forward", bytes=4 * tokens):
             loss = check.learner.VocabParallelLoss.apply(logits, targets.clone())
-        assert same(loss, expected, tolerance=1e-4), "the loss is that of the whole vocabulary"
-        assert same(logits, before), "the logits stay as they were"
+        assert same(loss, expected, tolerance=1e-4, what="the loss"), "the loss is that of the whole vocabulary"
+        assert same(logits, before, what="`logits`"), "the logits stay as they were"
         with check.phase("backward"):
             (3 * loss).backward()
-        assert same(logits.grad, whole.grad.chunk(n, dim=1)[rank], tolerance=1e-4), (
+        assert same(logits.grad, whole.grad.chunk(n, dim=1)[rank], tolerance=1e-4, what="`logits.grad`"), (
             "each rank has the gradient of its own logits"
         )
 

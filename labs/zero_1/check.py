@@ -63,16 +63,19 @@ for _ in check.seeds():
             with memory:
                 optimizer.step()
             measured["kept"] = memory.wait_below(3 * padded / n + 64)
-        for ours, theirs in zip(parameters, reference.parameters(), strict=True):
-            assert same(ours, theirs, tolerance=1e-5), (
+        for (name, theirs), ours in zip(reference.named_parameters(), parameters, strict=True):
+            assert same(ours, theirs, tolerance=1e-5, what=f"`{name}`"), (
                 "after each step all parameters are those of AdamW in one process"
             )
-        for ours, gradient in zip(parameters, gradients, strict=True):
-            assert same(ours.grad, gradient), "the gradients stay as they were"
+        for place, (ours, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+            assert same(ours.grad, gradient, what=f"the gradient of parameter {place}"), (
+                "the gradients stay as they were"
+            )
         inner = optimizer.optimizer
         if inner.steps:  # the update hardly depends on the scale of the gradients; the moments do
-            for ours, theirs in zip((inner.mean, inner.square), plain.moments(), strict=True):
-                assert same(ours, theirs, tolerance=1e-5), (
+            held = {"mean": inner.mean, "square": inner.square}
+            for (name, ours), theirs in zip(held.items(), plain.moments(), strict=True):
+                assert same(ours, theirs, tolerance=1e-5, what=f"`optimizer.{name}`"), (
                     "the moments in self.optimizer are this rank's part of those of AdamW in one process"
                 )
 

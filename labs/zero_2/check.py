@@ -65,6 +65,8 @@ for _ in check.seeds():
         for each, momentum in enumerate(momenta):
             momentum.mul_(MOMENTUM).add_(sums[each])
             weights[each] = weights[each] - RATE * momentum
-            assert same(parameters[each], weights[each], tolerance=1e-4), "after a step all parameters are those of SGD"
+            assert same(parameters[each], weights[each], tolerance=1e-4, what=f"parameter {each}"), (
+                "after a step all parameters are those of SGD"
+            )
 
 check.end()

@@ -39,7 +39,7 @@ def test_content_that_fits_is_one_friendly_line(content, path):
     result = run(path)
     assert result.exit_code == 0
     assert result.stdout == "No problems: 1 concept, 6 cards, 10 questions, 10 proofs.\n"
-    assert result.stderr == ""
+    assert result.stderr.startswith("1 lesson is one long text (ring).")
 
 
 @pytest.mark.parametrize("folder", ["", "collectives"])
@@ -62,6 +62,7 @@ def test_json_counts_what_there_is(content):
         "questions": {"easy": 3, "medium": 4, "hard": 3},
         "kinds": {"choice": 4, "choices": 1, "number": 2, "order": 2, "output": 1, "spot": 0},
         "proofs": 10,
+        "listings": 0,
         "demos": 1,
         "labs": 0,
         "problems": [],
@@ -117,3 +118,24 @@ def test_labs_are_named_one_by_one():
     done = run("--labs", "tree-broadcast", "ring-all-reduce")
     assert done.exit_code == 2
     assert "give each lab its own option" in " ".join(done.output.split())
+
+
+def test_lessons_in_one_text_are_named_once_with_what_to_do(content):
+    result = run(content)
+    assert result.exit_code == 0
+    assert result.stderr == snapshot(
+        "1 lesson is one long text (ring). That works. Steps that end in something to do teach better: `ddpquiz pack new` writes an example.\n"
+    )
+
+
+def test_the_listings_of_a_pack_are_run_with_its_proofs_and_what_they_show_is_compared(mine):
+    file = mine / "content" / "basics" / "first-concept.yaml"
+    text = file.read_text("utf-8")
+    file.write_text(text.replace('prints: {0: "1.0", 1: "2.0"}', 'prints: "1.0"', 1), "utf-8")
+    result = run("--proofs", "--trust", mine)
+    assert result.exit_code == 1
+    assert (
+        "the listing with its line changed does not show what `prints` says: rank 0 prints '1.0', rank 1"
+        in result.output
+    )
+    assert f"first-concept.yaml:{text[: text.index('    run: ')].count(chr(10)) + 2}:7: " in result.output

@@ -257,12 +257,12 @@ def test_asserts_that_python_drops_are_refused():
 
 def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():
     terminal = run_program.ddpquiz("demo", "allreduce", "--no-predict", height=20)
-    terminal.wait("walk through it")
+    terminal.wait("step through")
     terminal.press("t", "ddpquiz demo allreduce -- --sweep")
-    terminal.press("t", "walk through it")
+    terminal.press("t", "step through")
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
     terminal.press("\x1b[C", "^All-reduce: every rank brings", "call 0 of", "q end")
-    terminal.press("q", "walk through it")
+    terminal.press("q", "step through")
     terminal.press("\r", "The same without ddpquiz: torchrun")
     assert terminal.end() == 0
 
@@ -330,19 +330,36 @@ def test_everything_after_the_script_is_the_scripts(args_script):
 
 
 def test_an_option_of_ours_that_a_script_does_not_mention_is_noted(args_script):
-    ran = ddpquiz("run", "--plain", args_script, "--epochs=2", "--nproc", "1", "-n2", "--summary")
-    assert ran.stderr == (
+    words = ("--epochs=2", "--nproc", "1", "-n2", "--summary")
+    ran = ddpquiz("run", "--plain", args_script, *words)
+    note = (
         f"Note: {args_script} receives --nproc 1 -n2 --summary. If ddpquiz should: "
         f"ddpquiz run --plain --nproc 1 -n2 --summary {args_script} --epochs=2\n"
     )
+    assert ran.stderr == 2 * note  # before and after what the ranks print
+    assert ddpquiz("run", "--emit", "torchrun", args_script, "-n", "2").stderr.count("Note: ") == 1
+    assert ddpquiz("run", "no-such.py", "-n", "2").stderr.count("Note: ") == 1
     quiet = ddpquiz("run", "-n", "1", args_script, "--", "--nproc", "1")
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
-def test_an_option_that_a_script_mentions_is_passed_without_a_note(tmp_path):
+def test_an_option_that_a_script_rejects_is_noted_below_what_the_run_says(tmp_path):
+    script = tmp_path / "strict.py"
+    script.write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    terminal = run_program.ddpquiz("run", "--no-stay", str(script), "-n", "2", width=300)
+    assert terminal.end() == 1
+    said = " ".join(terminal.lines)
+    noted = said.rindex("receives -n 2. If ddpquiz should: ddpquiz run --no-stay -n 2 ")
+    assert noted > said.index("The script rejects its arguments: unrecognized arguments: -n 2.")
+
+
+@pytest.mark.parametrize(
+    ("reads", "given"), [("'--device'", "--device=cpu"), ("'-n'", "-n2"), ("'--max_restarts'", "--max-restarts")]
+)
+def test_an_option_that_a_script_mentions_is_passed_without_a_note(tmp_path, reads, given):
     script = tmp_path / "own.py"
-    script.write_text("import argparse\nargparse.ArgumentParser().add_argument('--device')\n")
-    ran = ddpquiz("run", "-n", "1", str(script), "--device=cpu")
+    script.write_text(f"import argparse\nargparse.ArgumentParser().add_argument({reads})\n")
+    ran = ddpquiz("run", "-n", "1", str(script), given)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
@@ -373,6 +390,7 @@ def test_options_of_a_demo_follow_the_dashes():
 def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
     assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said
+    assert "[default: `run` stays; `demo` stays if its last frame does not fit on the screen]" in said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")

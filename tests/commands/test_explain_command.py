@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+from inline_snapshot import snapshot
 from run_program import LEAVE_SCREEN, SAMPLE, Terminal, environment, piped, sample
 from sample_sittings import saved_explanations
 
@@ -21,12 +22,12 @@ def test_an_explanation_in_a_terminal(home):
     terminal.press("The bottleneck", "> The bottleneck_")
     terminal.resize(24, 60)
     terminal.press("\rothers idle", "others idle_")
-    terminal.press("\x04", "You made 2 of 3 points")
-    terminal.press("3", "You made 3 of 3 points")
-    terminal.press("\r", "Done: you made 3 of 3 points")
+    terminal.press("\x04", "You ticked 0 of 3 points")
+    terminal.press("3", "You ticked 1 of 3 points")
+    terminal.press("\r", "Done: 1 of 3 points are ticked by you")
     terminal.press("\r")
     assert terminal.end() == 0
-    assert "Done: you made 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "Done: 1 of 3 points are ticked by you." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
 def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
@@ -34,9 +35,9 @@ def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
     terminal.wait("Why a ring")
     assert "\x1b[?2004h" in terminal.raw
     terminal.press("\x1b[200~The bottleneck.\r\rq others\x1b[201~", "q others_")
-    terminal.press(" idle\x04", "You made 2 of 3 points")
+    terminal.press(" idle\x04", "You ticked 0 of 3 points")
     terminal.press("\x1b[200~q\r3\x1b[201~")
-    terminal.press("1", "You made 1 of 3 points")
+    terminal.press("1", "You ticked 1 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
     assert terminal.raw.rindex("\x1b[?2004l") > terminal.raw.rindex("\x1b[?2004h")
@@ -52,7 +53,7 @@ def test_an_unfinished_text_is_there_again_the_next_time_until_it_is_graded(home
     assert "What you began to write will be here the next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
     terminal = sample(home, "explain", "ring")
     terminal.wait("What you began to write the last time is here again", "> The bottleneck\n  others_")
-    terminal.press(" idle\x04", "You made 2 of 3 points")
+    terminal.press(" idle\x04", "You ticked 0 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
     assert load_drafts(home) == {}
@@ -88,12 +89,12 @@ def test_a_text_that_cannot_be_saved_is_printed_so_that_it_can_be_copied(home, l
 def test_a_kill_loses_no_explanation_and_no_objection(home):
     terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
-    terminal.press("idle\r\r", "You made 1 of 3 points")
-    terminal.press("1", "You made 2 of 3 points")
+    terminal.press("idle\r\r", "You ticked 0 of 3 points")
+    terminal.press("1", "You ticked 1 of 3 points")
     terminal.child.kill(signal.SIGKILL)
     terminal.end()
     with Progress(home) as progress:
-        assert saved_explanations(progress) == [("ring/why-ring", pytest.approx(2 / 3), "idle", [True, False, False])]
+        assert saved_explanations(progress) == [("ring/why-ring", pytest.approx(1 / 3), "idle", [True, False, False])]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -118,24 +119,33 @@ def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
     terminal = sample(home, "explain", "ring", TERM="dumb")
     terminal.wait("empty line check")
     terminal.press("others idle\r\r")
-    terminal.wait("You made 1 of 3 points")
+    terminal.wait("You ticked 0 of 3 points")
     terminal.press("\r")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.raw
 
 
-def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
-    done = piped(home, "explain", "ring", lines="A bottleneck.\n\nOthers idle.\n")
+def test_a_pipe_prints_the_model_answer_and_scores_nothing(home):
+    done = piped(home, "explain", "ring", lines="The root's link is the bottleneck.\n\nThe other links idle.\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\n\nYou made 2 of 3 points.\nA tick means that" in done.stdout
-    assert "\n\n✓ 1  the root's link is the bottleneck\n" in done.stdout
-    result = json.loads(piped(home, "explain", "ring/why-ring", "--json", lines="idle").stdout)
+    assert done.stdout == snapshot("""\
+A model answer
+  A root sends and receives everything.
+
+A good answer makes these points
+  • the root's link is the bottleneck
+  • the other links idle meanwhile
+  • each rank sends less than two tensors
+
+Nothing is scored or saved here: compare your text with these points. In a
+terminal you tick them; in a pipe, a program that --judge names can do it.
+""")
+    result = json.loads(piped(home, "explain", "ring/why-ring", "--json", lines="idle\n\nidle").stdout)
     (told,) = result["explanations"]
-    assert (told["item"], told["made"], [point["words"] for point in told["points"]]) == (
-        "ring/why-ring",
-        1,
-        [[], ["idle"], []],
-    )
+    assert (told["item"], told["text"], told["made"]) == ("ring/why-ring", "idle\n\nidle", None)
+    assert [point["made"] for point in told["points"]] == [None, None, None]
+    with Progress(home) as progress:
+        assert progress.log() == []
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ def test_what_was_marked_is_seen_where_it_is_listed(home):
     assert not home.exists()
     piped(home, "study", lines="f\nx\nb\nf\n")
     listed = piped(home, "list", "ring").stdout
-    assert "  one  beginner · hidden · flagged\n" in listed
-    assert "  two  intermediate · hidden until tomorrow\n" in listed
-    assert "  three  advanced · flagged\n" in listed
+    assert "  one  easy · hidden · flagged\n" in listed
+    assert "  two  medium · hidden until tomorrow\n" in listed
+    assert "  three  hard · flagged\n" in listed
     for words in (["list"], ["list", "--track", "collectives"]):
         told = piped(home, *words).stdout
         assert "\nYou marked: 1 hidden · 1 hidden until tomorrow · 2 flagged\nddpquiz list --hidden --flagged\n" in told
-    assert piped(home, "show", "ring/one").stdout.startswith("ring/one  card · beginner · hidden · flagged\n")
+    assert piped(home, "show", "ring/one").stdout.startswith("ring/one  card · easy · hidden · flagged\n")
     assert "ring/two  card · hidden until tomorrow\n" in piped(home, "search", "two").stdout
     assert json.loads(piped(home, "show", "ring/three", "--json").stdout)["marks"] == ["flag"]
     assert json.loads(piped(home, "list", "ring", "--json").stdout)["concepts"][0]["marks"] == {
@@ -63,7 +63,7 @@ def test_what_was_marked_is_seen_where_it_is_listed(home):
     }  # fmt: skip
     piped(home, "progress", "restore", "ring/one", "ring/two")
     assert "\nYou marked: 2 flagged\nddpquiz list --flagged\n" in piped(home, "list").stdout
-    assert "  one  beginner · flagged\n" in piped(home, "list", "ring").stdout
+    assert "  one  easy · flagged\n" in piped(home, "list", "ring").stdout
 
 
 def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
@@ -73,3 +73,15 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
     assert (done.returncode, done.stdout) == (0, piped(home / "other", "list", "ring").stdout)
     assert "progress.db cannot be opened;" in done.stderr
     assert done.stderr.endswith(" Until then, marks are not shown.\n")
+
+
+def test_the_list_shows_how_far_one_is_and_json_what_belongs_to_the_core_route(home):
+    assert "✓" not in piped(home, "list").stdout
+    piped(home, "study", lines="\n3\n")
+    assert re.search(r"^  ▸  ring +The ring +1/4 ", piped(home, "list").stdout, re.MULTILINE)
+    with Progress(home) as progress:
+        progress.stage("ring/lesson", "done", datetime.now(UTC).astimezone())
+    listed = piped(home, "list").stdout
+    assert re.search(r"^  ✓  ring +The ring +1/4 ", listed, re.MULTILINE)
+    assert re.search(r"^     ddp .* 2 ", listed, re.MULTILINE)
+    assert [one["core"] for one in json.loads(piped(home, "list", "--json").stdout)["concepts"]] == [False, False]

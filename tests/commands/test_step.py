@@ -24,7 +24,7 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
     terminal.press(RIGHT, "call 1 of 4")
     terminal.press("n", "call 2 of 4", "calls broadcast")
     terminal.press("n", "call 4 of 4", "enter leave · ← → call .* q end")
-    terminal.press("q", "walk through it")
+    terminal.press("q", "step through")
     terminal.press("\r")
     assert terminal.end() == 0
     assert row(terminal.text, "ready") == ["ready", "yes", "yes"]
@@ -35,7 +35,7 @@ def test_going_back_to_the_start_shows_the_first_operation_again(script):
     terminal.wait("call 0 of 6")
     terminal.press("nn", "call 4 of 6")
     terminal.press(LEFT * 4, "call 0 of 6")
-    terminal.press("q", "walk through it")
+    terminal.press("q", "step through")
     terminal.press("q")
     assert terminal.end() == 0
 

@@ -13,12 +13,13 @@ from places import ROOT
 from run_program import ENTER_SCREEN, LEAVE_SCREEN, log, piped, sample
 from sample import answer_row
 
+from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
 
 
 def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
-    terminal = sample(home, "study", "--limit", "3")
+    terminal = sample(home, "study", "ring", "ddp", "--count", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
@@ -141,10 +142,10 @@ def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
 
 
 def test_the_next_sitting_goes_on_where_the_last_one_ended_with_cards_that_come_again(home):
-    piped(home, "study", "--limit", "4", lines="\n1\n\n2\n")
-    said = piped(home, "study", "--limit", "4").stdout
+    piped(home, "study", "--count", "4", lines="\n1\n\n2\n")
+    said = piped(home, "study", "--count", "4").stdout
     assert "Card 1/2 · 2 coming again · ring\nFront of three?" in said
-    rest = piped(home, "study", "--limit", "4", lines="\n3\n" * 4).stdout
+    rest = piped(home, "study", "--count", "4", lines="\n3\n" * 4).stdout
     assert re.findall(r"Front of (\w+)", rest) == ["three", "four", "one", "two"]
     assert "Nothing is due." in piped(home, "study", "--new", "4").stdout  # new cards of this day, not of this sitting
 
@@ -154,13 +155,13 @@ def test_new_cards_are_counted_by_the_day(home):
     assert len(log(home)) == 2
     done = piped(home, "study", "--new", "2").stdout
     assert "Nothing is due." in done
-    assert "ddpquiz study --new 12  study more new cards (4 are left)" in done
+    assert "ddpquiz study --new 12  study more new cards (2 are left)" in done
     assert "Card 1/1" in piped(home, "study", "--new", "3").stdout
 
 
 @pytest.mark.parametrize(
     ("words", "lines"),
-    [("--limit 4", "\n3\n"), ("", "s\n\n3\n"), ("ring --limit 2", "\n1\n"), ("--new 3", "\n2\n")],
+    [("--count 4", "\n3\n"), ("", "s\n\n3\n"), ("ring --count 2", "\n1\n"), ("--new 3", "\n2\n")],
 )
 def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
     said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
@@ -201,9 +202,9 @@ def test_another_retention_is_reported_and_used_until_the_next(home):
     "words",
     [
         "",
-        "ring --level beginner --two-button",
-        "--track collectives --limit 3 --all --new 4",
-        "ring --limit 30",
+        "ring --level easy --two-button",
+        "--track collectives --count 3 --all --new 4",
+        "ring --count 30",
     ],
 )
 def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
@@ -218,7 +219,7 @@ def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, wo
     assert f" Card 1/{count} · 1 coming again · " in again
     (one,) = re.findall(r"Front of (\w+)\?", again)
     assert one in {"two", "four"}  # the next one
-    assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
+    assert ("4 easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
 
 
 def test_quitting_a_cram_says_that_the_next_one_starts_again(home):
@@ -229,7 +230,7 @@ def test_quitting_a_cram_says_that_the_next_one_starts_again(home):
 
 
 def test_cramming_leaves_the_log_as_it_is(home):
-    piped(home, "study", lines="\n3\n" * 6)
+    piped(home, "study", "ring", "ddp", lines="\n3\n" * 6)
     before = log(home)
     said = piped(home, "study", "--cram", lines="\n1\n" + "\n3\n" * 6).stdout
     assert "cram: the schedule does not change" in said
@@ -241,9 +242,10 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
     with Progress(home) as progress:
         for number in range(8):
             progress.answer(answer_row(f"ring/q{number}", 1.0, level="hard"), datetime.now(UTC).astimezone())
+        progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
-    assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in said
+    assert "Left out: 4 new of concepts proven strong (`--all` deals them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
     assert "Card 1/4 · ring" in piped(home, "study", "--all").stdout
 
@@ -276,5 +278,44 @@ Instead
 """)
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
-    told = piped(home, "study", "ring", "--level", "advanced").stdout  # there is one such card
+    told = piped(home, "study", "ring", "--level", "hard").stdout  # there is one such card
     assert "Due in the next seven days: 1 (" in told
+
+
+def asked(home, *words):
+    """Return the concepts of the cards that a whole sitting asks."""
+    said = piped(home, "study", *words, lines="\n3\n" * 9).stdout
+    return [*dict.fromkeys(re.findall(r"Card \d/\d · (\w+)", said))]
+
+
+def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
+    said = piped(home, "study").stdout
+    assert 'These cards are of the lesson "The ring", which `ddpquiz learn ring` opens.' in " ".join(said.split())
+    with Progress(home) as progress:
+        progress.stage("ddp/step-1", "done", datetime.now(UTC).astimezone())
+    said = " ".join(piped(home, "study").stdout.split())
+    assert "New cards are those of the lessons that you have begun; these are of" in said
+    assert asked(home) == ["ddp"]
+    said = piped(home, "study").stdout
+    assert "ddpquiz learn           begin the next lesson, whose cards are new\n" in said
+    assert asked(home, "ring") == ["ring"]  # it was named
+
+
+def test_new_cards_of_a_track_that_is_named_need_no_lesson(home):
+    assert asked(home, "--track", "collectives") == ["ring", "ddp"]
+
+
+@pytest.mark.parametrize("kind", ["review", "answer", "suspend", "lab"])
+def test_any_row_of_an_old_log_begins_its_concept(home, kind):
+    at = datetime.now(UTC).astimezone()
+    with Progress(home) as progress:
+        match kind:
+            case "review":
+                progress.undo(progress.review("ddp/gone", Grade.GOOD, at, timedelta(seconds=1)), at)
+            case "answer":
+                progress.answer(answer_row("ddp/hooks", 1.0), at)
+            case "suspend":
+                progress.suspend("ddp/gone", at)
+            case "lab":
+                progress.lab(LabRow(item="ddp/some-lab", passed=True), at)
+    assert asked(home) == ["ddp"]

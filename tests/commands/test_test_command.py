@@ -75,7 +75,7 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
     terminal.press("1", "How sure are you")
     terminal.resize(14, 60)
     terminal.press("3", "Every question has an answer")
-    terminal.press("q", "page 1 of 5", "enter go on · q leave")
+    terminal.press("q", "page 1 of 5", "enter next page · 1 question · q leave")
     for page in range(2, 6):
         terminal.press("\r", f"page {page} of 5")
     terminal.press("\r")
@@ -95,7 +95,7 @@ def test_a_quiz_from_the_first_question_to_the_retry(home):
     terminal.press("p", "enter goes back")
     terminal.press("\r", "✗ Wrong")
     terminal.press("\r", "Done: 0 of 1 right")
-    terminal.press("r", "Question 1/1 · once more")
+    terminal.press("w", "Question 1/1 · once more")
     right = next(place for place, size in places.items() if size == "1,800")
     terminal.press(right, "✓ Right")
     terminal.press("\r", "Once more: 1 of 1 right")

@@ -72,27 +72,27 @@ def test_v_shows_the_script_with_marks_where_the_ranks_are(terminal):
     terminal.press("q", "^doing ")  # leaves the source, not the run
 
 
-def test_space_holds_the_picture_while_the_run_goes_on(terminal):
+def test_f_freezes_the_picture_while_the_run_goes_on(terminal):
     step(terminal)
-    terminal.press(" ", "^paused, the run goes on · space go on")
+    terminal.press("f", "^frozen, the run goes on · space go on")
     held = step(terminal)
     terminal.read(1.0)
     assert step(terminal) == held
-    terminal.press("1", "^paused, the run goes on · esc back")  # the log stands still too
-    terminal.press("1", "^paused, the run goes on · space go on")
-    terminal.press(" ", "^space pause")
+    terminal.press("1", "^frozen, the run goes on · esc back")  # the log stands still too
+    terminal.press("1", "^frozen, the run goes on · space go on")
+    terminal.press(" ", "^f freeze")
     assert step(terminal) > held
 
 
 def test_a_run_that_ends_while_the_picture_is_held_changes_nothing_until_it_is_let_go(terminal, stop):
     step(terminal)
-    terminal.press(" ", "^paused, the run goes on")
+    terminal.press("f", "^frozen, the run goes on")
     held = step(terminal)
     stop()
     terminal.read(2)
     assert step(terminal) == held
     assert "done in" not in terminal.text
-    terminal.press("x\r", "^paused, the run has ended · space go on")  # nothing but space goes on
+    terminal.press("x", "^x does nothing here; [?] lists the keys[.] · space go on")
     terminal.press(" ")
     assert terminal.end() == 0
     assert re.search("^done in ", terminal.text, re.MULTILINE)
@@ -102,14 +102,14 @@ def test_keys_of_the_picture_do_nothing_where_it_is_not_looked_at(terminal):
     terminal.wait("^step ")
     terminal.press("v", "waits in this line")
     terminal.press(" r\r\x1b[C")
-    terminal.press("v", "^space pause")
+    terminal.press("v", "^f freeze")
 
 
 def test_a_page_explains_the_signs_and_the_keys(terminal):
     terminal.wait("^step ")
-    terminal.press("?", "^space  stop the picture while the run goes on, or follow the run again$")
+    terminal.press("?", "^f +freeze the picture while the run goes on$")
     terminal.wait("^  input +what the rank gave to its last operation")
-    terminal.press("?", "^space pause")
+    terminal.press("?", "^f freeze")
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
@@ -120,7 +120,7 @@ def test_a_run_is_stopped_at_a_key_and_says_so(terminal, key):
     assert re.search("^You stopped the run.$", terminal.text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("key", ["", " ", "1"])
+@pytest.mark.parametrize("key", ["", "f", "1"])
 def test_sigterm_ends_a_run_with_its_report_whatever_is_shown(terminal, key):
     terminal.wait("^step ")
     terminal.press(key)
@@ -134,8 +134,8 @@ def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, st
     terminal.press("1", "^rank 1\n")
     stop()
     terminal.read(2)
-    terminal.press("\x1b", "^done in .*\n→ walk through it · enter go on · r again")
-    terminal.press(" d", "^done in .*\n→ walk through it · enter go on")  # none of these is named
+    terminal.press("\x1b", "^done in .*\n→ step through · enter go on · r again")
+    terminal.press("d", "^There is no demo here; [?] lists the keys[.] · → step through")
     terminal.press("\r")
     assert terminal.end() == 0
 
@@ -144,18 +144,18 @@ def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
     terminal = ddpquiz("run", "--nproc", "1", str(script))
-    terminal.wait("^ended after .*\n→ walk through it · enter go on")
+    terminal.wait("^ended after .*\n→ step through · enter go on")
     terminal.press("\x1b[D", "call 0 of 0")
     terminal.press("\x1b[D\x1b[C", "call 0 of 0")
-    terminal.press("q", "^ended after .*\n→ walk through it · enter go on")
+    terminal.press("q", "^ended after .*\n→ step through · enter go on")
     terminal.press("q")  # as it ends whatever else is looked at
     assert terminal.end() == 1
 
 
 def test_a_frame_follows_the_size_of_the_terminal(terminal, stop):
-    terminal.wait("^space pause.*\\Z")
+    terminal.wait("^f freeze.*\\Z")
     terminal.resize(40, 120)
-    terminal.wait("^time ", "\\A(.*\n){39}space pause.*\\Z")  # a frame of the old size may still be on its way
+    terminal.wait("^time ", "\\A(.*\n){39}f freeze.*\\Z")  # a frame of the old size may still be on its way
     stop()
     assert terminal.end() == 0
 
@@ -166,7 +166,7 @@ def test_the_last_frame_is_left_with_the_ranks_over_the_whole_run(terminal, stop
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[\d;]*m", "", terminal.raw.rpartition(LEAVE_SCREEN)[2])  # after the alternate screen
     assert len(re.findall(r"^time    ━ compute", left, re.MULTILINE)) == 1
-    assert "space pause" not in left
+    assert "f freeze" not in left
     assert re.search(r"^done in ", left, re.MULTILINE)
 
 
@@ -189,7 +189,7 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     terminal = ddpquiz("run", "--save", saved, str(script), "--nproc", "2", width=160)
     terminal.wait("^words ")
     terminal.press("t", r"^  1 ddpquiz run \S+script.py -- --fast 3$", "1-3 start · esc back")  # the run may end now
-    terminal.press("1", "^words( +--fast 3){4}$", "→ walk through it")
+    terminal.press("1", "^words( +--fast 3){4}$", "→ step through")
     terminal.press("t", "1-3 start")
     terminal.press("3", "^ +rank 0 +rank 1 +rank 2$")
     terminal.press("q")
@@ -228,7 +228,7 @@ def test_a_page_that_is_read_stays_when_the_run_ends(tmp_path):
     terminal.press("v", " 4 +time.sleep", "^esc back")
     end.touch()
     terminal.wait("^the run has ended · esc back", " 4 +time.sleep")
-    terminal.press("\x1b", "^done in .*\n→ walk through it")
+    terminal.press("\x1b", "^done in .*\n→ step through")
     terminal.press("q")
     assert terminal.end() == 0
 
@@ -253,7 +253,7 @@ def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp
     script = tmp_path / "script.py"
     script.write_text(HEAD + "dist.all_reduce(x)\nprint('mine: 1')\ndist.destroy_process_group()\n")
     terminal = ddpquiz("run", "--nproc", "2", str(script))
-    terminal.wait("^done in .*\n→ walk through it · enter go on · r again · 0-1 log · s summary")
+    terminal.wait("^done in .*\n→ step through · enter go on · r again · 0-1 log · s summary")
     terminal.press("s", "^Time by rank", "script.py:5  all_reduce  1 x 2")
     terminal.press("v", "dist.all_reduce")
     terminal.press("1", "mine: 1")
@@ -271,7 +271,7 @@ def test_enter_walks_through_a_run_and_leaves_at_its_end(tmp_path):
     for options in ["--stay"], ["--step"]:
         terminal = ddpquiz("run", *options, "--nproc", "2", str(script))
         if options == ["--stay"]:
-            terminal.wait("→ walk through it")
+            terminal.wait("→ step through")
             terminal.press("\x1b[C")
         terminal.wait("^call 0 of 2")
         terminal.press("\r", "^call 1 of 2")

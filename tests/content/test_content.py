@@ -1,9 +1,12 @@
 """What is shipped: it is whole, its proofs hold, and its demos are those that there are."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import math
+import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -21,6 +24,24 @@ CONCEPTS = [concept.id for concept in load().concepts]
 
 def test_the_content_has_no_fault():
     assert [str(complaint) for complaint in survey(thorough=True).complaints] == []
+
+
+def prose_of(part):
+    """Yield the texts of a part of a concept that are read as sentences."""
+    if isinstance(part, str):
+        yield re.sub(r"```.*?```|`[^`]*`", "", part, flags=re.DOTALL)
+    elif isinstance(part, Sequence):
+        yield from itertools.chain.from_iterable(map(prose_of, part))
+    elif dataclasses.is_dataclass(part):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        yield from prose_of(
+            [value for name, value in fields.items() if name not in {"code", "words", "proof", "prints"}]
+        )
+
+
+@pytest.mark.parametrize("concept", CONCEPTS)
+def test_a_percentage_is_written_as_the_screens_write_it(concept):
+    assert [text for text in prose_of(load().concept(concept)) if re.search(r"[\d}] %(\W|$)", text)] == []
 
 
 def is_arithmetic(question):

@@ -20,11 +20,14 @@ SPEC.loader.exec_module(lab_tools)
         (2, 3, "batches used", "2 batches used, expected 3"),
         (None, 3, "batches used", "batches used: the result is None, expected 3"),
         ([1], [], "losses reported", "losses reported: [1], expected []"),
-        (torch.ones(2), torch.zeros(2), "weight", "weight: element 0 of 2 is 1, expected 0 (2 elements differ)"),
+        (torch.ones(2), torch.zeros(2), "weight", "element 0 of 2 of weight is 1, expected 0 (2 elements differ)"),
         (
             torch.tensor([1 + 1e-9], dtype=torch.double), torch.ones(1, dtype=torch.double), "weight",
-            "weight: the number is 1.0000000010000001, expected 1",
+            "weight is 1.0000000010000001, expected 1",
         ),
+        (torch.ones(2), torch.ones(3), "`x`", "the shape of `x` is (2,), expected (3,)"),
+        (torch.ones(2), torch.ones(2).long(), "`x`", "the dtype of `x` is torch.float32, expected torch.int64"),
+        (None, torch.ones(2), "`x.grad`", "`x.grad` is None, expected a tensor of shape (2,)"),
         (3, 3, "batches used", ""),
     ],
 )  # fmt: skip

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from ddpquiz.curriculum.loading import load
+from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import run_code
+from ddpquiz.terminal.pages.steps import unfit
 
 _RUNNABLE = re.compile(r"^```python ranks=(\d+)\n(.*?)^```\n(?:\s*```output\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 MOST_LINES = 30
@@ -24,6 +26,20 @@ def test_the_code_of_a_lesson_runs_and_prints_what_the_lesson_shows(ranks, code,
     seen = run_code(code, ranks, timeout=10.0)
     assert (seen.failed, seen.raised, seen.hung) == ("", "", False)
     assert "\n".join(text for text in seen.printed.values() if text) == shown.strip()
+
+
+STEPS = [concept for concept in load().concepts if concept.in_steps]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concept", STEPS, ids=[concept.id for concept in STEPS])
+def test_the_listings_of_a_lesson_and_their_changes_print_what_the_lesson_says(concept):
+    assert [(ran.step + 1, ran.complaints) for ran in run_listings([concept]) if ran.complaints] == []
+
+
+@pytest.mark.parametrize("concept", STEPS, ids=[concept.id for concept in STEPS])
+def test_every_step_fits_a_screen(concept):
+    assert [(number, *each) for number, step in enumerate(concept.steps, 1) for each in unfit(step)] == []
 
 
 def test_each_listing_is_short_and_each_output_belongs_to_one():

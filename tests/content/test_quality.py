@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.check import check
 from ddpquiz.curriculum import quality as module
-from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Option, Question
+from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, Level, Option, Question
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.quality import PICKERS, expectation, quality, reading_grade, together
 
@@ -23,7 +23,9 @@ def question(*texts, ask="What does it hold?", name="q"):
 
 
 def concept(*questions, cards=(), lesson="Short."):
-    return Concept("c", "t", "C", "Idea.", "Why.", lesson, (), (), (), (), (), tuple(cards), questions, ())
+    return Concept(
+        "c", "t", "C", "Idea.", "Why.", (LessonStep(lesson),), (), (), (), (), (), tuple(cards), questions, ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_options_of_unequal_form_are_named(asked, remark):
 
 def test_two_cards_that_say_the_same_are_named_and_a_card_beside_its_question_is_not():
     text = "Which tensor does every rank hold after an all-reduce with SUM?"
-    cards = [Card("c", name, CardLevel.BEGINNER, text, "The elementwise sum.", "s") for name in ("a", "b")]
+    cards = [Card("c", name, Level.EASY, text, "The elementwise sum.", "s") for name in ("a", "b")]
     same = question("the sum", "the mean", "the max", "a rank", ask=text)
     remarks = quality([concept(same, cards=cards)]).remarks
     assert "c/a and c/b say nearly the same" in remarks

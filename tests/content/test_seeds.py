@@ -1,7 +1,7 @@
 """What the first users asked for: every subject of the five pages that they brought has its place in the curriculum.
 
 A row names a page, a subject on it, and where it is taught and asked: `concept/id` is an item, `concept: words` are words
-in that concept's commands, flags or mistakes.
+in that concept's lesson, commands, flags or mistakes.
 """
 
 from collections import Counter
@@ -20,19 +20,19 @@ CHEAT_SHEET, COMMANDS, DDP_CARDS, INTERVIEW, LARGE_MODELS = (
 
 SEEDS = [
     # cards
-    (CHEAT_SHEET, "what distributed training is", ["why-distribute/two-reasons", "why-distribute/two-needs"]),
+    (CHEAT_SHEET, "what distributed training is", ["why-distribute/what-distributed-training-is", "why-distribute/two-reasons", "why-distribute/two-needs"]),
     (CHEAT_SHEET, "two common strategies", ["why-distribute/data-or-model", "model-parallelism/what-it-means"]),
     (
         CHEAT_SHEET,
         "why synchronisation matters",
-        ["why-distribute/must-they-agree", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
+        ["why-distribute/key-challenge", "sync-vs-async/two-prices", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
     ),
     (CHEAT_SHEET, "the role of a parameter server", ["parameter-server/role", "parameter-server/pull-and-push"]),
-    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "data-parallelism/large-dataset"]),
+    (CHEAT_SHEET, "how it helps with large datasets", ["why-distribute/large-dataset", "why-distribute/longer-dataset"]),
     # quick questions
     (CHEAT_SHEET, "its main goal", ["why-distribute/two-needs", "why-distribute/makes-it-fit"]),
     (CHEAT_SHEET, "which strategy splits the data", ["data-parallelism/what-differs", "parameter-server/not-a-split"]),
-    (CHEAT_SHEET, "a key challenge", ["data-parallelism/traffic-per-step", "why-distribute/compute-shrinks"]),
+    (CHEAT_SHEET, "a key challenge", ["why-distribute/key-challenge", "why-distribute/waits-for-the-slowest", "data-parallelism/traffic-per-step", "why-distribute/compute-shrinks"]),
     (CHEAT_SHEET, "what a parameter server does", ["parameter-server/who-updates"]),
     (CHEAT_SHEET, "why use it for large datasets", ["why-distribute/longer-dataset", "data-parallelism/what-limits-scaling"]),
     # explain
@@ -49,11 +49,11 @@ SEEDS = [
     (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Give two processes the same rank.", "process-group-init/same-rank-twice"]),
     (CHEAT_SHEET, "mistake: hard-coded rank and size", ['process-group-init: Copy `init_process_group("nccl", rank=0, world_size=1)`', "process-group-init/groups-of-one"]),
     # when to use it
-    (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: Buy a second machine because the dataset"]),
+    (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: do not buy a second machine because the dataset is large"]),
     (COMMANDS, "hours or days on one GPU", ["why-distribute/two-reasons"]),
-    (COMMANDS, "speed up with several GPUs", ["why-distribute/twice-the-gpus", "why-distribute: Promise half the time"]),
+    (COMMANDS, "speed up with several GPUs", ["why-distribute/twice-the-gpus", "why-distribute: Half the time?"]),
     (COMMANDS, "more complex models", ["data-parallelism/state-per-gpu", "why-distribute/growing-a-job"]),
-    (COMMANDS, "resource usage", ["why-distribute/compute-shrinks", "why-distribute/amdahl-on-n"]),
+    (COMMANDS, "resource usage", ["why-distribute/what-distributed-training-is", "why-distribute/compute-shrinks", "why-distribute/amdahl-on-n"]),
     # commands and flags
     (COMMANDS, "torch.distributed.launch", ["torchrun-launch/instead-of-launch", "torchrun-launch/what-launch-adds", "torchrun-launch: torch.distributed.launch"]),
     (COMMANDS, "what the launcher prints", ["torchrun-launch/lines-of-output", "torchrun-launch: torchrun --standalone --nproc-per-node=2"]),
@@ -69,7 +69,7 @@ SEEDS = [
     (COMMANDS, "set up, wrap, train, clean up", ["ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
     (COMMANDS, "set_device from LOCAL_RANK", ["process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
     (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler"]),
-    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: Log `loss.item()` on every rank", "all-reduce-ring/mean-of-losses"]),
+    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
@@ -109,7 +109,7 @@ SEEDS = [
     (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
     (INTERVIEW, "7: common issues", ["ddp-mechanics/changed-replica", "ddp-mechanics/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: Log `loss.item()`"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),
@@ -135,6 +135,7 @@ def test_a_subject_that_was_asked_for_has_its_place(catalog, page, subject, plac
         found = catalog.concept(concept)
         texts = [text for command in found.commands for text in (command.run, *command.flags)]
         texts += [mistake.do for mistake in found.mistakes]
+        texts.append(" ".join(found.lesson.split()))
         assert any(words in text for text in texts), place
 
 

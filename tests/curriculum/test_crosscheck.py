@@ -18,6 +18,21 @@ CASES = {
         "source: dst}\nquestions",
         "49:118: there is no source `dst` in sources.yaml; did you mean `dist`?",
     ),
+    "an earlier key that is none": (
+        "{id: phases, ",
+        "{id: phases, was: [ring/Old, ring/old], ",
+        "46:24: `was`: `ring/Old` is not the name of an item, concept/id",
+    ),
+    "an earlier key of an item that still exists": (
+        "{id: phases, ",
+        "{id: phases, was: [ring/chunk], ",
+        "46:24: `was`: the item `ring/chunk` still exists",
+    ),
+    "an earlier key that is named twice": (
+        "  - id: ring-bytes\n",
+        "  - id: ring-bytes\n    was: [a/b, a/b]\n",
+        "52:16: `was`: `a/b` already became `ring/ring-bytes`",
+    ),
     "a demo that is not there": (
         "  - run: ring\n",
         "  - run: rings\n",

@@ -105,6 +105,23 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("number", "unit", "shown"),
+    [
+        ("1900", "bytes", "1,900 bytes"),
+        ("999", "", "999"),
+        ("-1234567.5", "", "-1,234,567.5"),
+        ("0.12345", "s", "0.12345 s"),
+        ("5", "%", "5%"),
+        ("2 * 1200 / 1e9000", "GB", "2 * 1,200 / 1e9000 GB"),
+        ("1,800", "bytes", "1,800 bytes"),
+        ("1180591620717411303424", "", "1,180,591,620,717,411,303,424"),
+    ],
+)
+def test_a_quantity_has_thousands_and_its_unit(number, unit, shown):
+    assert formula.quantity(number, unit) == shown
+
+
 @pytest.mark.parametrize("number", SPELLINGS)
 def test_numbers_are_written_as_a_learner_would(number):
     assert formula.format_number(number) == SPELLINGS[number]

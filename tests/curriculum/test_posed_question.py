@@ -42,11 +42,11 @@ def test_every_text_of_a_number_question_is_filled_in():
     posed = drawn("3")
     asked = posed.question
     assert posed.values == {"n": "3", "s": "1200"}
-    assert asked.ask == snapshot("3 ranks all-reduce 1200 bytes. {n} is a set.")
+    assert asked.ask == snapshot("3 ranks all-reduce 1,200 bytes. {n} is a set.")
     assert asked.code == "s = 1200  # 400 a chunk"
     assert asked.answer == "1600"
-    assert asked.traps == (Trap("2400", "That is the limit, 2400."), Trap("171.429", "No."))
-    assert (asked.hints, asked.steps, asked.check) == (("400 bytes",), ("2 steps",), "less than 2400")
+    assert asked.traps == (Trap("2400", "That is the limit, 2,400."), Trap("171.429", "No."))
+    assert (asked.hints, asked.steps, asked.check) == (("400 bytes",), ("2 steps",), "less than 2,400")
     assert asked.proof == DemoProof("3", "ring", "bytes sent", ("--size", "1200", "--half=600"))
     assert posed.shown == ()
 
@@ -163,3 +163,12 @@ def test_a_question_about_a_machine_has_the_figures_of_the_learners_own():
 )
 def test_it_keeps_the_listed_values_where_figures_are_missing_or_decide_nothing(figures):
     assert on_machine(LINE, figures) is LINE
+
+
+def test_numbers_have_thousands_in_prose_and_none_in_code():
+    question = replace(
+        NUMBER, ask="`--size {s}` of {s} is {=2 * s}", code="x = {s}", hints=("{{{s}}}",), steps=("`{=2 * s}`",)
+    )
+    asked = pose_with(question, {"n": "4", "s": "1200"}).question
+    assert (asked.ask, asked.code) == ("`--size 1200` of 1,200 is 2,400", "x = 1200")
+    assert (asked.hints, asked.steps) == (("{1,200}",), ("`2400`",))

@@ -102,9 +102,17 @@ def test_a_mistake_is_reported_with_its_place(place, name):
 
 
 def test_scalars_stay_the_texts_that_they_are():
-    text = VALID.replace("{say: they are combined, words: [sum, reduce]}", "{say: no, words: [yes, 1.0, 2024-01-01]}")
-    point = read(text).concept.explain[1].points[1]
-    assert (point.say, point.words) == ("no", ("yes", "1.0", "2024-01-01"))
+    lines = "every rank brings a tensor", "they are combined", "every rank gets the result"
+    text = VALID
+    for line, scalar in zip(lines, ("no", "1.0", "2024-01-01"), strict=True):
+        text = text.replace(f"      - {line}\n", f"      - {scalar}\n")
+    assert read(text).concept.explain[1].points == ("no", "1.0", "2024-01-01")
+
+
+def test_points_in_the_form_of_version_0_1_are_read_without_their_words():
+    text = VALID.replace("- they are combined\n", "- {say: they are combined, words: [sum, reduce]}\n")
+    assert read(text).concept.explain == read(VALID).concept.explain
+    assert read(text.replace("{say: they", "{sy: they")).page.complaints != []
 
 
 FILES = {

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis import ranks_at_fault
-from ddpquiz.diagnosis.diagnosis import diagnose
+from ddpquiz.diagnosis.diagnosis import diagnose, tell_swallowed_failure
 from ddpquiz.events.event import (
     Ended,
     Exited,
@@ -151,8 +151,10 @@ def test_ranks_that_fail_because_another_one_died_are_not_blamed():
 
 def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
     found = diagnose(state_of([A, A], [], [A, A]), absent=[1])
-    assert (found.fault, found.culprits) == ("dead", (1,))
-    assert found.limits == ("Nothing of it was recorded: it died, or its file was not collected.",)
+    assert (found.fault, found.culprits) == ("absent", (1,))
+    assert found.limits == snapshot(
+        ("Nothing of it was recorded: it died, it was busy and so noticed nothing, or its file was not collected.",)
+    )
 
 
 def test_a_rank_that_finished_early_has_left():
@@ -214,7 +216,7 @@ def test_a_rank_that_may_have_failed_in_its_last_operation_is_not_late():
     """The root of a broadcast does not wait for all, so nothing tells that the others had entered it."""
     state = state_of([B], [B, A], [], more=ended((0, 1), (1, 1)))
     found = diagnose(state, absent=[2], now=math.inf)
-    assert (found.fault, found.culprits) == ("dead", (2,))
+    assert (found.fault, found.culprits) == ("absent", (2,))
 
 
 def stuck_in_a_reduce(file="train.py"):
@@ -256,7 +258,7 @@ def test_a_rank_without_a_record_that_the_script_singles_out_may_have_another_sh
     path.write_text("dist.all_reduce(x[:2] if rank == 1 else x)\n")
     one = call(1, file=str(path))
     found = diagnose(state_of([one], [], [one]), absent=[1])
-    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert (found.fault, found.culprits) == ("absent", (1,))
     assert found.limits[1:] == (
         "The script singles out rank 1 in that call: another shape, dtype or root also ends ranks.",
     )
@@ -326,3 +328,54 @@ def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record()
     state = state_of([other], [one], [], [call(20, members=(0, 1, 2, 3))], ranks=4, more=ended((0, 1), (1, 1)))
     found = diagnose(state, absent=[2], now=math.inf)
     assert (found.fault, found.culprits) == ("signature", (0, 1))
+
+
+def finished(*ranks):
+    return [Exited(9.0, rank, 0) for rank in ranks]
+
+
+def test_a_record_that_ends_in_the_middle_is_no_job_without_a_fault():
+    met = ended((0, 1), (1, 1), (2, 1))
+    found = diagnose(state_of([A], [A], [A], more=[*met, *finished(0, 2)]))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == (
+        "The record of rank 1 ends after all_reduce at train.py:10 without the end of the script, which ranks 0 and 2 "
+        "reached."
+    )
+    assert found.limits == (
+        "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit().",
+    )
+    assert diagnose(state_of([A], [A], [A], more=[*met, *finished(0, 1, 2)])).fault == "none"
+
+
+@pytest.mark.parametrize(("now", "fault"), [(2.0, "none"), (9.0, "late")])
+def test_ranks_that_wait_long_in_init_process_group_wait_for_those_that_have_not_called_it(now, fault):
+    state = state_of([], [], [], more=[Joining(1.0, rank, done=False, line=4) for rank in (0, 2)])
+    found = diagnose(state, now=now)
+    assert found.fault == fault
+    assert found.fault == "none" or found.sentence.startswith(
+        "Ranks 0 and 2 wait in init_process_group at train.py:4 for rank 1"
+    )
+
+
+def test_each_of_several_late_ranks_is_told_with_its_place():
+    stacks = [RankStack(1, "", "train.py", 6, "x"), RankStack(2, "", "train.py", 6, "x")]
+    assert diagnose(state_of([A], [], []), stacks=stacks).sentence == (
+        "Rank 0 waits in all_reduce at train.py:10 for ranks 1 and 2: they have not reached this call and were last seen at "
+        "train.py:6."
+    )
+    stacks[1] = RankStack(2, "", "train.py", 8, "x")
+    assert diagnose(state_of([A], [], []), stacks=stacks).sentence.endswith(
+        "rank 1 has not reached this call and was last seen at train.py:6; rank 2 has not reached this call and was last "
+        "seen at train.py:8."
+    )
+
+
+def test_a_run_that_ended_well_after_a_collective_had_failed_says_so():
+    broken = [Ended(0.9, rank, 2, failed=True) for rank in (0, 1)]
+    state = state_of([A, A], [A, A], [A], more=[*ended((0, 1), (1, 1), (2, 1)), *broken, *finished(0, 1, 2)])
+    assert tell_swallowed_failure(state) == (
+        "The script went on after all_reduce at train.py:10 had failed on ranks 0 and 1: whatever caught the error hid it. "
+        "Rank 2 did not call it, and had last called all_reduce at train.py:10."
+    )
+    assert tell_swallowed_failure(state_of([A], [A], [A], more=ended((0, 1), (1, 1), (2, 1)))) == ""

@@ -111,7 +111,7 @@ FAULTS = {
     ),
     "import no_such_module": (
         "Rank 1 imports no_such_module at train.py:8, but no such module is installed.",
-        "Install it in the environment of ddpquiz. Modules in the script's folder are found, as under torchrun.",
+        "Install it where the script runs. Modules in the script's folder are found, as under torchrun.",
     ),
     "input('name? ')": (
         "Rank 1 waits for keyboard input at train.py:8, but ranks have no keyboard.",
@@ -287,7 +287,9 @@ def test_arguments_that_the_script_refuses_are_repeated(run):
     body = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
     *_, end = run(body, ranks=1)
     assert end.why == snapshot("The script rejects its arguments: the following arguments are required: --lr.")
-    assert end.advice == snapshot("Arguments after -- go to the script; `-- --help` lists those that it has.")
+    assert end.advice == snapshot(
+        "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options."
+    )
 
 
 NCCL = HEAD.replace('"gloo"', '"nccl"')

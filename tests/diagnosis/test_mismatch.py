@@ -121,6 +121,14 @@ def test_swapped_operations_are_found_also_when_others_stand_between():
     assert said.startswith("Ranks call the same operations in a different order")
 
 
+def test_calls_that_cannot_fit_are_no_choice_although_their_lines_have_met_before():
+    step = [("all_reduce", 5), ("all_gather", 7)]
+    (said,) = mismatched(step * 4, [*step * 3, *step[::-1]])
+    assert said == snapshot(
+        "Ranks call the same operations in a different order: rank 0: all_reduce (train.py:5), then all_gather (train.py:7); rank 1: all_gather (train.py:7), then all_reduce (train.py:5)."
+    )
+
+
 def test_a_mismatch_that_repeats_in_every_step_is_reported_once():
     steps = [("all_reduce", 5), ("barrier", 6)] * 5
     assert len(mismatched(steps, [("broadcast", 7, {"peer": 0}), ("barrier", 6)] * 5)) == 1

@@ -62,7 +62,7 @@ def test_a_line_whose_shapes_always_differ_says_nothing_about_ranks_without_a_re
     calls = [call(10, shape=(size,)) for size in (3, 4, 5, 6)]
     ended = [Ended(1.0, 0, number) for number in range(1, 4)]
     found = diagnose(state_of(calls, [], [], ended=False, more=ended), absent=[1, 2])
-    assert (found.fault, found.culprits) == ("dead", (1, 2))
+    assert (found.fault, found.culprits) == ("absent", (1, 2))
 
 
 def test_a_rank_whose_script_has_ended_has_left_although_its_process_still_exits():
@@ -97,7 +97,7 @@ def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path)
 
 def test_a_dump_that_was_written_long_after_its_last_operation_names_the_rank_without_one(tmp_path):
     found = dumped(tmp_path, 5.0)
-    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert (found.fault, found.culprits) == ("absent", (1,))
 
 
 def test_a_line_that_only_one_rank_reached_is_named_although_its_calls_met_others_without_an_error():

@@ -4,15 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Concept,
     DemoLink,
     Kind,
+    LessonStep,
     Level,
     Line,
     Option,
-    Point,
     Prompt,
     Question,
     Shows,
@@ -51,14 +50,14 @@ class Clock:
         return self.at
 
 
-def card(name, level=CardLevel.BEGINNER, concept="ring"):
+def card(name, level=Level.EASY, concept="ring"):
     return Card(concept, name, level, f"Front of {name}?", f"Back of {name}.", "dist")
 
 
 RING_CARDS = (
     card("one"),
-    card("two", CardLevel.INTERMEDIATE),
-    card("three", CardLevel.ADVANCED),
+    card("two", Level.MEDIUM),
+    card("three", Level.HARD),
     card("four"),
 )
 DDP_CARDS = (card("one", concept="ddp"), card("two", concept="ddp"))
@@ -139,9 +138,9 @@ WHY_RING = Prompt(
     "Count the bytes on the busiest link.",
     "A root sends and receives everything.",
     (
-        Point("the root's link is the bottleneck", ("bottleneck", "grows")),
-        Point("the other links idle meanwhile", ("idle", "unused")),
-        Point("each rank sends less than two tensors", ("2(N-1)/N", "two tensors")),
+        "the root's link is the bottleneck",
+        "the other links idle meanwhile",
+        "each rank sends less than two tensors",
     ),
 )
 
@@ -153,7 +152,7 @@ def concept(name, title, cards, questions, demos=(), explain=()):
         title=title,
         idea="An idea.",
         why="A reason.",
-        lesson="A lesson.",
+        steps=(LessonStep("A lesson."),),
         needs=(),
         commands=(),
         mistakes=(),

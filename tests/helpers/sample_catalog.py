@@ -6,18 +6,17 @@ from dataclasses import replace
 from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import (
     Card,
-    CardLevel,
     CodeProof,
     Command,
     Concept,
     DemoLink,
     DemoProof,
     Kind,
+    LessonStep,
     Level,
     Line,
     Mistake,
     Option,
-    Point,
     Prompt,
     Question,
     Trap,
@@ -29,7 +28,7 @@ from ddpquiz.terminal.kit import layout, style
 HELD = Card(
     "ring",
     "held",
-    CardLevel.BEGINNER,
+    Level.EASY,
     "What does each rank hold after `all_reduce`?",
     "The sum of all tensors.",
     "dist",
@@ -76,16 +75,15 @@ PRINTS = Question(
     traps=(Trap("[1.0]", "That is the mean."),),
     proof=CodeProof("4"),
 )
-EXPLAIN = Prompt(
-    "ring", "why", "Explain the ring.", "Count.", "Every link is busy.", (Point("all links work", ("links",)),)
-)
+EXPLAIN = Prompt("ring", "why", "Explain the ring.", "Count.", "Every link is busy.", ("all links work",))
 RING = Concept(
     id="ring",
     track="collectives",
     title="The ring",
     idea="Everybody sends to the right, so that every link works all the time and none of them carries more than two tensors.",
     why="After a backward pass each rank holds *its own* gradients.\nOne root would be a bottleneck.",
-    lesson="""## In two phases
+    steps=(
+        LessonStep("""## In two phases
 
 Call `dist.all_reduce(x)`, see [the docs](https://pytorch.org), and mind <rank> &amp; [bold]markup[/bold].
 
@@ -102,8 +100,8 @@ dist.all_reduce(x)  # in place
 
 | phase | moves |
 | --- | --- |
-| first | chunks |
-""",
+| first | chunks |"""),
+    ),
     needs=("ops",),
     commands=(
         Command(

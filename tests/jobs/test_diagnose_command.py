@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from flight_dumps import recorded
@@ -47,8 +48,8 @@ def test_the_verdict_is_printed_as_json(dumps):
 def test_a_dump_that_is_missing_is_named_with_what_stays_open(dumps):
     (dumps / "trace_1").unlink()
     ran = run(dumps)
-    assert ran.stdout.startswith("A rank is dead\n")
-    assert "it died, or its file was not collected" in " ".join(ran.stdout.split())
+    assert ran.stdout.startswith("A rank left no record\n")
+    assert "it died, it was busy and so noticed nothing, or its file was not collected" in " ".join(ran.stdout.split())
     assert "2 of 3 ranks; nothing of rank 1" in ran.stdout
 
 
@@ -85,10 +86,38 @@ def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
     assert run(dumps, "--save", tmp_path / "job.png").returncode == 2
 
 
+LOG = Path(__file__).parents[1] / "data/logs/raised/log"
+
+
+def test_a_plain_log_and_a_folder_are_read_together(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank3.log").write_text("step 1\n")
+    ran = run(LOG, tmp_path / "logs", "--json")
+    found = json.loads(ran.stdout)
+    assert (found["fault"], found["culprits"], found["ranks"], found["present"]) == ("dead", [1], 4, [0, 1, 2, 3])
+    assert (found["evidence"], found["source"]) == (["log:1: ValueError: bad batch in shard 17"], "2 logs")
+
+
+def test_the_verdict_on_a_log_quotes_its_lines(tmp_path):
+    ran = run(LOG, "--step", "--summary")
+    assert ran.stdout.startswith("A rank is dead\nRank 1 raised ValueError at job.py:12: bad batch in shard 17.")
+    assert "Lines of the logs\n  • log:1: ValueError: bad batch in shard 17\n\nFrom 1 log.\n" in ran.stdout
+    assert run(LOG, "--save", tmp_path / "job.html").returncode == 0
+    assert "log:1: ValueError" in (tmp_path / "job.html").read_text("utf-8")
+
+
+def test_a_log_is_not_saved_as_a_run(tmp_path):
+    """Whoever diagnosed that run would read that it has no fault."""
+    ran = run(LOG, "--save", tmp_path / "job.json")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "Save the verdict as a page (.html), or use --json." in ran.stderr
+    assert not (tmp_path / "job.json").exists()
+
+
 MISTAKES = {
-    "empty": "empty holds no records, it is empty. Name a folder with rank-N.jsonl of `ddpquiz.record`",
+    "empty": "empty holds no records, it is empty. Name rank-N.jsonl of `ddpquiz.record`",
     "none": "There is no file or folder",
-    "text/notes.txt": "notes.txt",
+    "text/notes.md": "notes.md",
 }
 
 
@@ -96,7 +125,7 @@ MISTAKES = {
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
-    (tmp_path / "text/notes.txt").write_text("hello")
+    (tmp_path / "text/notes.md").write_text("hello")
     ran = run(tmp_path / name)
     assert ran.returncode == 1
     assert MISTAKES[name] in ran.stderr

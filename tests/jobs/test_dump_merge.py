@@ -75,24 +75,24 @@ def test_the_number_of_ranks_can_be_named_where_the_dumps_do_not_say_it(stuck):
     (stuck / "later_2").unlink()
     alone, named = read_job(stuck), read_job(stuck, ranks=2)
     assert (alone.ranks, named.missing) == (1, (1,))
-    assert any("--ranks" in note for note in alone.notes)
-    assert not any("--ranks" in note for note in named.notes)
-    assert (verdict(named).fault, verdict(named).culprits) == ("dead", (1,))
+    assert any("--nproc" in note for note in alone.notes)
+    assert not any("--nproc" in note for note in named.notes)
+    assert (verdict(named).fault, verdict(named).culprits) == ("absent", (1,))
 
 
 def test_dumps_may_be_in_a_folder_for_each_machine_beside_other_files(stuck):
     (stuck / "node1").mkdir()
     for name in ("first_2", "later_2"):
         (stuck / name).rename(stuck / "node1" / name)
-    (stuck / "slurm.log").write_text("")
+    (stuck / "job.sh").write_text("")
     record = read_job(stuck)
     assert record.present == (0, 1, 2)
-    assert record.notes[-1] == snapshot("Files whose names do not end in a rank were left out: slurm.log.")
+    assert record.notes[-1] == snapshot("Files that are no records and no logs; left out: job.sh.")
 
 
 def test_a_folder_without_records_says_what_it_should_hold(tmp_path):
-    (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(UserError, match=r"holds no records; it holds notes\.txt\. Name a folder with rank-N\.jsonl"):
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(UserError, match=r"holds no records; it holds train\.py\. Name rank-N\.jsonl"):
         read_job(tmp_path)
 
 

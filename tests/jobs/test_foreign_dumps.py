@@ -7,7 +7,6 @@ import random
 import time
 import tracemalloc
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 from flight_dumps import recorded
@@ -18,6 +17,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.events.event import Issued
 from ddpquiz.jobs.dump_file import load
 from ddpquiz.jobs.dumped_job import read_dumps
+from ddpquiz.jobs.job_reader import read_job
 
 
 class Code:
@@ -107,17 +107,39 @@ def test_a_file_of_more_than_256_mb_is_refused_before_it_is_parsed(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("trace", "has no rank at the end of its name. Name each dump after its rank: `trace_0`, ..."),
         ("trace_1024", "is named after rank 1,024; ddpquiz reads jobs of up to 1,024 ranks."),
         ("trace_1", "There is no dump"),
-        ("", "has no rank at the end of its name"),
+        ("trace", "There is no dump"),
         ("a\0_1", "cannot be read (embedded null byte)."),
     ],
 )
 def test_a_file_that_does_not_belong_to_a_rank_or_does_not_exist_is_refused(tmp_path, name, text):
     with pytest.raises(UserError) as refused:
-        read_dumps([tmp_path / name] if name else [Path("folder")])
+        read_dumps([tmp_path / name])
     assert text in str(refused.value)
+
+
+def test_a_dump_that_does_not_show_its_rank_is_refused(tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(json.dumps(dump([]) | {"nccl_comm_state": {}}))
+    with pytest.raises(
+        UserError, match=r"has no rank at the end of its name\. Name each dump after its rank: `trace_0`"
+    ):
+        read_dumps([path])
+
+
+NAMED = {  # what shows the rank of a dump whose name does not end in one
+    "in the name": ("rank1-dump.json", dump([]) | {"nccl_comm_state": {}}),
+    "in NCCL's largest group": ("trace.bin", dump([]) | {"nccl_comm_state": {"0x1": {"rank": "1", "nranks": "2"}}}),
+    "in a receive": ("trace.txt", dump([entry("recv 1<-0", 1, record=0, at=0)]) | {"nccl_comm_state": {}}),
+}
+
+
+@pytest.mark.parametrize("where", NAMED)
+def test_the_rank_of_a_dump_may_be_elsewhere_than_at_the_end_of_its_name(tmp_path, where):
+    name, values = NAMED[where]
+    (tmp_path / name).write_text(json.dumps(values))
+    assert read_job(tmp_path).present == (1,)
 
 
 def test_a_folder_is_refused(tmp_path):

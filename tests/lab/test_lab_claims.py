@@ -16,13 +16,17 @@ HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"
     ("body", "line", "said"),
     [
         ("x += 1", 0, "every rank holds the sum of all tensors."),
-        ("dist.broadcast(x, 0)", 4, "The only operation that your file called there is broadcast in line 4."),
+        ("x += 1; dist.broadcast(x, 0)", 4, "The only operation that your file called there is broadcast in line 4."),
         (
-            "dist.broadcast(x, 0)\n    dist.barrier()", 0,
+            "x += 1; dist.broadcast(x, 0)\n    dist.barrier()", 0,
             "Its last operation was barrier in line 5; the fault need not be there.",
         ),
+        (
+            "dist.broadcast(x, 0)", 0,
+            "What your file called there has not changed it; its last operation was broadcast in line 4.",
+        ),
     ],
-    ids=["none", "one", "two"],
+    ids=["none", "one", "two", "innocent"],
 )  # fmt: skip
 def test_an_operation_is_named_as_the_place_only_if_there_is_no_other(tmp_path, body, line, said):
     file = tmp_path / "ring_all_reduce.py"
@@ -44,3 +48,50 @@ def test_an_error_in_load_is_shown_with_its_type_line_and_message(tmp_path):
     line = next(number for number, each in enumerate(file.read_text().splitlines(), 1) if "OSError" in each)
     assert (verdict.outcome, verdict.line) == ("claim", line), verdict.sentence
     assert f"`load` raised OSError in line {line}: torn. This must hold: " in verdict.sentence
+
+
+def mistaken(folder, name, old, new, ranks=2):
+    """The verdict on the solution of a lab with a mistake."""
+    lab = load_lab(name)
+    assert lab.solution.source.count(old) == 1
+    file = folder / lab.file_name
+    file.write_text(lab.solution.source.replace(old, new))
+    return check_file(replace(lab, runs=(LabRun(ranks, (1,)),)), file, fresh=9)
+
+
+def test_a_tensor_that_was_forgotten_is_named_and_no_call_is_blamed(tmp_path):
+    verdict = mistaken(tmp_path, "naive-ddp", "(*module.parameters(), *module.buffers())", "module.parameters()")
+    assert (verdict.rank, verdict.line) == (1, 0)
+    assert "On rank 1 of 2, element 0 of 6 of the buffer `scale` is " in verdict.sentence
+    assert "; it still holds what this rank had before. This must hold: every rank begins with" in verdict.sentence
+    assert "has not changed it; its last operation was broadcast in line" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "named", "looks"),
+    [
+        ("naive-ddp", "parameter.grad /= dist.get_world_size()", "pass", "`embedding.weight.grad`", "2 times too large, as a sum"),
+        ("flat-gradients", "flat /= dist.get_world_size()", "flat /= 4", "the gradient of parameter 0", "2 times too small, as a mean"),
+        ("ring-all-reduce", "].copy_(received)", "].copy_(received), x.zero_()", "`x`", "all are 0"),
+        ("ring-all-gather", "return parts", "return [part.flip(-1) for part in parts]", "tensor 0 of the result", "the numbers are right, but"),
+    ],
+)  # fmt: skip
+def test_what_wrong_numbers_look_like_is_said(tmp_path, name, old, new, named, looks):
+    verdict = mistaken(tmp_path, name, old, new)
+    assert verdict.outcome == "claim", verdict.sentence
+    assert f" of {named} is " in verdict.sentence
+    assert f"; {looks}" in verdict.sentence
+
+
+def test_a_send_that_nobody_waits_for_is_the_verdict_and_not_the_order_of_what_arrived(tmp_path):
+    lab = load_lab("ring-all-gather")
+    line = next(at for at, text in enumerate(lab.solution.source.splitlines(), 1) if "isend(parts" in text)
+    verdict = mistaken(tmp_path, "ring-all-gather", "        sending.wait()\n", "", ranks=3)
+    assert verdict.line == line
+    assert verdict.sentence.startswith(f"Rank {verdict.rank} never waits for the isend in line {line}, so its tensor")
+
+
+def test_a_rank_that_broke_off_before_its_wait_is_not_told_to_wait(tmp_path):
+    verdict = mistaken(tmp_path, "ring-all-gather", "parts[(rank - step) % n], following", "mine, following", ranks=3)
+    assert verdict.outcome == "claim"
+    assert "never waits" not in verdict.sentence

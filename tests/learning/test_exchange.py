@@ -177,7 +177,9 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
 
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_an_export_has_letters_that_the_terminal_lacks(tmp_path, form):
-    piped(tmp_path, "explain", "ring", lines="é → 日")
+    with Progress(tmp_path) as progress:
+        points = (PointRow("all send", True),)
+        progress.explain(ExplanationRow(item="ring/why", took=TOOK, given="é → 日", points=points), AT)
     assert "é → 日" in piped(tmp_path, "export", form, PYTHONIOENCODING="ascii").stdout
 
 

@@ -32,10 +32,11 @@ def test_a_judge_ticks_the_points_and_its_remark_is_shown(home, judge, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Not bad.[31m\n" in done.stdout
     assert "\x1b" not in done.stdout
-    assert "You made 2 of 3 points.\nTicked by the program that you named." in done.stdout
+    assert "Your program ticked 2 of 3 points.\nTicked by the program that you named." in done.stdout
+    assert "\n✓ 2  the other links idle meanwhile\n     ticked by your program\n" in done.stdout
     assert json.loads((tmp_path / "read").read_text()) == {
         "question": WHY_RING.ask,
-        "points": [point.say for point in WHY_RING.points],
+        "points": list(WHY_RING.points),
         "text": "The bottleneck",
     }
     with Progress(home) as progress:
@@ -46,18 +47,21 @@ def test_a_judge_ticks_the_points_and_its_remark_is_shown(home, judge, tmp_path)
     "prints",
     ["", "[]", "{}", '{"points": [true]}', '{"points": [1, 2, 3]}', '{"points": [true, true, true], "say": 3}', None],
 )
-def test_a_judge_that_fails_is_reported_and_the_words_tick_the_points(home, judge, prints):
+def test_a_judge_that_fails_is_reported_and_nothing_is_scored(home, judge, prints):
     program = "/no/such/judge" if prints is None else judge(prints)
     done = piped(home, "explain", "ring", "--judge", program, lines="The bottleneck")
     assert done.returncode == 0
     assert f"The judge `{program}` " in " ".join(done.stdout.split()).replace("` `", "`")
-    assert "the points are ticked by their words instead." in " ".join(done.stdout.split())
-    assert "You made 1 of 3 points." in done.stdout
+    assert "so it ticked no point." in " ".join(done.stdout.split())
+    assert "Nothing is scored or saved here" in done.stdout
+    with Progress(home) as progress:
+        assert progress.log() == []
 
 
 def test_a_judge_is_asked_in_a_terminal_too(home, judge):
     terminal = sample(home, "explain", "ring", "--judge", judge('{"points": [true, true, true]}'))
     terminal.wait("Why a ring")
-    terminal.press("Others\x04", "You made 3 of 3 points")
+    terminal.press("Others\x04", "Your program ticked 3 of 3 points")
+    terminal.press("2", "2 of 3 points are ticked: 2 by your program, 0 by you.", "changed by you")
     terminal.press("q")
     assert terminal.end() == 0

@@ -101,7 +101,7 @@ def fill(progress):
         given = {"given": typed(question), "level": question.level, "confidence": 0.75, "made_due_card": keys[0]}
         progress.answer(answer_row(question.key, number % 2, **given), AT + timedelta(days=number))
     for prompt in concept.explain:
-        points = [PointRow(each.say, matched=True) for each in prompt.points]
+        points = [PointRow(each, matched=True) for each in prompt.points]
         progress.explain(ExplanationRow(item=prompt.key, took=TOOK, given="a text", points=points), AT)
     lab = labs()[0]
     progress.lab(LabRow(item=lab.item, passed=False), AT)

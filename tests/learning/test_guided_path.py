@@ -9,10 +9,10 @@ from run_program import ddpquiz, log, piped, sample
 from sample import CARDS, DDP, RING, START, answer_row
 from sample_sittings import NotedRanks, context, press, screen, studying
 
-from ddpquiz.curriculum.catalog import LabTitle
+from ddpquiz.curriculum.catalog import Catalog, LabTitle
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.errors import UserError
-from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path
+from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, pick_track, route
 from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
@@ -93,6 +93,57 @@ def test_it_goes_on_with_the_path_followed_last_then_with_the_next_concept(progr
     for stage in ("lesson", "demo", "cards", "questions"):
         progress.stage(f"ring/{stage}", "skipped", START)
     assert following() is None
+
+
+def test_the_way_leads_along_the_core_route_then_the_tracks_that_were_picked_then_the_others(progress):
+    rings = [replace(RING, id=name, track=track) for name, track in [("a", "x"), ("b", "y"), ("c", "y"), ("d", "z")]]
+    known = Catalog((), (replace(RING, id="core"), *rings), {}, core=("core",))
+
+    def names():
+        return [concept.id for concept in route(known, load_history(progress, DAY))]
+
+    assert names() == ["core", "a", "b", "c", "d"]
+    pick_track(progress, "y", START)
+    pick_track(progress, "mine/z", START)  # of a pack that is gone
+    assert names() == ["core", "b", "c", "a", "d"]
+    pick_track(progress, "z", START)
+    assert names() == ["core", "d", "b", "c", "a"]
+    pick_track(progress, "y", START)
+    assert names() == ["core", "b", "c", "d", "a"]
+    assert load_history(progress, DAY).last == ""
+    assert "x" not in progress.concepts()
+
+
+def test_a_lesson_that_was_left_out_does_not_hold_up_the_next_one(progress):
+    def following():
+        return next_path(known, (), load_history(progress, DAY)).concept.id
+
+    known = tuple(replace(RING, id=name) for name in "abc")
+    progress.stage("a/demo", "done", START)  # as a prediction elsewhere leaves it
+    assert following() == "a"
+    progress.stage("a/lesson", "done", START)
+    progress.stage("c/lesson", "done", START)
+    assert following() == "c"
+    for stage in ("demo", "cards", "questions"):
+        progress.stage(f"c/{stage}", "skipped", START)
+    assert following() == "b"  # and not the rest of a
+
+
+def test_learn_goes_on_with_a_track_that_is_named_and_remembers_it(home):
+    said = ddpquiz("learn", "--track", "sharding", home=home).wait("ZeRO, stages 1, 2 and 3")
+    assert "1 of " in said
+    with Progress(home) as progress:
+        assert load_history(progress, DAY).tracks == ("sharding",)
+    wrong = piped(home, "learn", "ring", "--track", "collectives")
+    assert (wrong.returncode, "name a concept or a track, not both" in wrong.stderr) == (2, True)
+    unknown = piped(home, "learn", "--track", "colectives")
+    assert (unknown.returncode, unknown.stderr) == (1, "There is no track `colectives`; tracks are collectives.\n")
+    for concept in ("ring", "ddp"):
+        for stage in ("lesson", "prediction", "demo", "cards", "questions", "lab"):
+            with Progress(home) as progress:
+                progress.stage(f"{concept}/{stage}", "skipped", START)
+    done = piped(home, "learn", "--track", "collectives")
+    assert done.stderr.startswith("You have finished the track collectives.")
 
 
 def test_stages_are_exported_imported_and_kept_and_a_state_that_is_not_known_does_not_count(progress, tmp_path):
@@ -255,8 +306,7 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
     terminal.press("\x1b[F", "more above · ↑")
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
-    terminal.press("1", "^3 of 6: demo", "call 0 of", "^This is the run again, from its start[.] · ")
-    terminal.press("\x1b[F", "You predicted", "call (\\d+) of \\1", "done in")
+    terminal.press("1", "^3 of 6: demo", "You predicted", "done in", "→ step through")
     terminal.press(
         "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"
     )

@@ -191,9 +191,9 @@ def test_a_unit_that_is_not_wanted_is_asked_again():
     [
         ("36", "million parameters", "36,000,000", "36,000,000 million parameters? Answer in million parameters."),
         ("302.4", "µs", "0.3024", "0.3024 µs? Answer in µs."),
-        ("43", "GB", "43000", "43000 GB? Answer in GB."),
-        ("75", "%", "0.75", "0.75 %? Answer in %."),
-        ("1.5", "hours", "5400", "5400 hours? Answer in hours."),
+        ("43", "GB", "43000", "43,000 GB? Answer in GB."),
+        ("75", "%", "0.75", "0.75%? Answer in %."),
+        ("1.5", "hours", "5400", "5,400 hours? Answer in hours."),
         ("20", "steps", "20000", ""),
         ("12.5", "times", "0.0125", ""),
         ("43", "GB", "44000", ""),
@@ -221,7 +221,7 @@ def test_a_trap_that_is_off_by_a_thousand_is_wrong():
 )
 def test_a_number_is_shown_with_its_unit_and_its_value(given, said):
     assert answered(number("12.5", "times"), given) == said
-    assert answered(number("43", "GB"), "43000 MB") == "43000 MB = 43 GB"
+    assert answered(number("43", "GB"), "43000 MB") == "43,000 MB = 43 GB"
     assert answered(STRAIGHT["ring/bytes"], "2") == "2"
 
 
@@ -230,7 +230,7 @@ def test_a_trap_says_why_it_is_wrong():
     assert judge(posed, "1800").right
     assert judge(posed, "2400").whys == ("That is the limit for very many ranks.",)
     assert judge(posed, "7").whys == ()
-    assert expected(posed) == "1800 bytes"
+    assert expected(posed) == "1,800 bytes"
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,20 @@ def test_a_label_needs_evidence(answers, label):
     assert strength(answers, TODAY).label is label
 
 
+def test_nobody_is_strong_with_one_of_four_hard_questions_right():
+    def label(hard, *, old=0):
+        """Of many easy and medium questions, all right, and four hard ones, of which some are; those are `old` days old."""
+        day = str(TODAY - timedelta(days=old))
+        others = [Answer(f"c/{n}", 1.0, level) for n, level in enumerate(["easy", "medium"] * 12)]
+        return strength(
+            [*others, *(Answer(f"c/h{n}", float(n < hard), "hard", day=day) for n in range(4))], TODAY
+        ).label
+
+    assert [label(hard, old=200) for hard in range(5)] == [Label.UNKNOWN] * 2 + [Label.STRONG] * 3
+    assert label(1) is not Label.STRONG
+    assert label(4) is Label.STRONG
+
+
 def test_being_right_by_guessing_says_less_than_computing_it():
     assert strength(ten(6, chance=0.5), TODAY).mean < strength(ten(6, chance=0.0), TODAY).mean
 

@@ -3,6 +3,7 @@
 import io
 import random
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from inline_snapshot import snapshot
@@ -12,10 +13,11 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, Clock
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import expected, pose
+from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen, find_question
+from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
 from ddpquiz.terminal.sittings.ranks import DemoVisit, Ranks
 
 
@@ -35,13 +37,19 @@ def place(shown, right, name="sampler"):
     return row.split()[0]
 
 
+def begin_lesson(home):
+    with Progress(home) as progress:
+        progress.stage("distributed-sampler/step-1", "done", datetime.now(UTC).astimezone())
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due(tmp_path, right):
+    begin_lesson(tmp_path)
     terminal = demo(tmp_path)
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert "It counts like an answer in a test: a wrong one makes a card due." in second
+    assert second == "It counts as in a test; once its lesson has begun, a wrong one makes a card due."
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)
@@ -55,15 +63,26 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
         (row,) = progress.entries("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
-        (seen,) = progress.entries("stage")
+        _, seen = progress.entries("stage")
         assert (seen.item, seen.given) == ("distributed-sampler/demo", "done")
+
+
+def test_a_wrong_prediction_before_the_lesson_makes_no_card_due_also_the_second_time(tmp_path):
+    for count in (1, 2):
+        terminal = demo(tmp_path)
+        terminal.press(place(terminal.wait("no prediction"), right=False), "predicted")
+        assert terminal.end() == 0
+        assert "is due" not in " ".join(terminal.lines)
+        with Progress(tmp_path) as progress:
+            assert [row.credit for row in progress.entries("answer")] == [0.0] * count
+            assert progress.memories() == {}
 
 
 def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_nor_the_time_of_the_demo(tmp_path):
     terminal = ddpquiz("demo", "shrink", "--stay", home=tmp_path, height=60)
-    terminal.press(place(terminal.wait("no prediction"), right=True, name="shrink"), "→ walk through it")
+    terminal.press(place(terminal.wait("no prediction"), right=True, name="shrink"), "→ step through")
     terminal.press("t", "^  3 ddpquiz demo shrink --nproc 2$")
-    terminal.press("3", "^done in .* claims proven\n→ walk through it")
+    terminal.press("3", "^done in .* claims proven\n→ step through")
     terminal.press("q")
     assert terminal.end() == 0
     assert load_timings(tmp_path)["shrink"].ranks == 4
@@ -73,6 +92,7 @@ def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_no
 
 
 def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
+    begin_lesson(tmp_path)
     terminal = ddpquiz("study", "distributed-sampler", home=tmp_path, height=60)
     terminal.wait("Card 1/")
     terminal.press("d", "Predict · demo sampler")
@@ -87,11 +107,13 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
         assert [(row.item, row.credit) for row in progress.entries("answer")] == [(predicted().key, 0.0)]
 
 
-def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
+def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_path):
     terminal = ddpquiz(home=tmp_path)
-    terminal.wait("enter begin")
+    terminal.wait("1-3 answer")
+    terminal.press("\x1b", "enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
-    terminal.press("1", r"^call 0 of \d+ · next: rank \d calls (send to|recv from) rank \d", "claims")
+    terminal.press("1", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", "→ step through")
+    terminal.press("\x1b[C", r"^call \d+ of \d+ · ")
     terminal.press(
         "\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$"
     )
@@ -199,3 +221,14 @@ def test_a_prediction_is_about_the_very_run_that_follows():
                 assert found[0].args == link.args
                 assert found[0].ranks == link.ranks
                 assert expected(pose(found[1], random.Random(1)))
+
+
+def test_why_a_prediction_failed_stands_in_full_beside_the_result():
+    question = predicted()
+    posed = pose(question, random.Random(0))
+    link = DemoLink("sampler", "look")
+    for right in (True, False):
+        place = next(at for at, shown in enumerate(posed.shown, 1) if question.options[shown].right == right)
+        given = Prediction("words", judge(posed, str(place)))
+        why = PredictedRun(load(), link, posed, given, timedelta(0)).hint.why
+        assert [step in why for step in question.steps] == [not right] * len(question.steps)

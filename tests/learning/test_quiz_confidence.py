@@ -66,7 +66,7 @@ def test_overconfidence_is_shown_after_enough_answers(progress):
 
 def test_the_answer_is_shown_with_its_unit_before_its_verdict(progress):
     seat = press(quizzing(progress, STEPS, rules=CONFIDENT), *"3600/2", "enter")
-    assert "You answered 3600/2 bytes = 1800 bytes. How sure are you" in screen(seat)
+    assert "You answered 3,600/2 bytes = 1,800 bytes. How sure are you" in screen(seat)
     assert screen(seat).endswith("1 wrong 0% · 2 unsure 50% · 3 fairly 75% · 4 sure 95% · u undo · ? help · q quit")
 
 

@@ -13,7 +13,11 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.curriculum.posed_question import expected
+from ddpquiz.learning.answers import SavedAnswer
+from ddpquiz.learning.log_rows import Receipt
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetConfidence, begin, step
+from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
 
 EXAM = Rules(exam=True)
 TIMED = Rules(exam=True, timed=timedelta(seconds=30))
@@ -124,7 +128,7 @@ def test_the_overview_before_the_end_leads_to_what_is_open(progress):
         snapshot("""\
 Exam · overview
 
-Questions without an answer: 2 of 3.
+Questions without an answer: 2 of 3; they count as not known when the exam ends.
 
 1  ring  1,200 bytes
 2  ring  no answer
@@ -136,6 +140,7 @@ enter question 2 · 1-3 question · u back · q end the exam · ? help""")
     press(seat, "q")
     assert screen(press(seat, "enter")).startswith("Question 2/3")
     assert screen(press(seat, "q", "u")).startswith("Question 3/3")
+    assert screen(press(seat, "escape", "q", "escape")).startswith("Question 3/3")
     assert not press(seat, "escape", "q", "q").left
     assert screen(seat).startswith("Done: 0 of 3 right, 2 not answered.\n")
 
@@ -157,9 +162,36 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
     assert "✓" not in shown.partition("ring/phases\n")[2]  # it may be asked again, so its solution stays hidden
-    assert [row.credit for row in progress.entries("answer")] == [0.0]
-    assert "once more" in screen(press(seat, "r"))
+    assert [(row.item, row.credit) for row in progress.entries("answer")] == [("ring/bytes", 0.0), ("ring/phases", 0.0)]
+    assert "once more" in screen(press(seat, "w"))
     assert "✓ Right." in screen(press(seat, "2"))  # a retry is not an exam
+
+
+def test_after_an_exam_a_number_opens_one_verdict_from_which_p_runs_its_proof(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, rules=EXAM), "1", "s", "q")
+    assert screen(seat).endswith("enter leave · 1-2 question · q leave · w wrong ones again · d demo · ? help")
+    assert "Open a question by its number; there, p runs its proof.\n" in screen(press(seat, "p"))
+    shown = screen(press(seat, "1"))
+    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong.\n")
+    assert shown.endswith("enter next verdict · p calculation · esc back · ? help")
+    press(seat, "p")
+    assert seat.context.ranks.started == ["ring/bytes"]
+    assert screen(press(seat, "space")).startswith("Question 2 · easy · ring/phases\nNot answered.\n")
+    assert "its proof would show the answer" in screen(press(seat, "p"))
+    assert screen(press(seat, "enter")).startswith("Done: 0 of 2 right")
+    assert screen(press(seat, "2", "escape")).startswith("Done: 0 of 2 right")
+    assert not seat.left
+    assert press(seat, "q").left
+
+
+def test_after_a_long_exam_a_number_may_have_two_digits(progress):
+    seat = press(quizzing(progress, *[BYTES] * 12, rules=EXAM), "q", "q")
+    assert not seat.quiz.overview
+    assert seat.left  # nothing was answered
+    seat = press(quizzing(progress, *[BYTES] * 12, rules=EXAM), "1", "q", "q", "1")
+    assert "Question 1: press enter, or one more digit.\n" in screen(seat)
+    assert screen(press(seat, "2")).startswith("Question 12 · ")
+    assert screen(press(seat, "escape", "1", "enter")).startswith("Question 1 · ")
 
 
 def test_the_time_of_an_exam_runs_on_the_overview_too_and_what_was_typed_counts_at_its_end(progress):
@@ -234,3 +266,93 @@ def test_a_signal_in_an_exam_loses_no_answer(home, number):
     assert terminal.end() == 128 + number
     assert LEAVE_SCREEN in terminal.raw
     assert len(log(home)) == 1
+
+
+def kinds(home):
+    with Progress(home) as progress:
+        return [row.kind for row in progress.log()]
+
+
+def exam_of(home, *options, **environment):
+    return sample(home, "test", "ring", "--exam", "--seed", "1", *options, **environment)
+
+
+@pytest.mark.parametrize("leave", ["kill", "hangup", "\x03"])
+def test_an_exam_whose_window_closed_goes_on_where_it_was(home, leave):
+    terminal = exam_of(home)
+    asked = terminal.wait("Question 1/3")
+    terminal.press("s", "Question 2/3")
+    terminal.press("1", "Question 3/3")
+    if leave == "\x03":
+        terminal.press(leave)
+    else:
+        os.kill(terminal.child.pid, signal.SIGKILL if leave == "kill" else signal.SIGHUP)
+    terminal.end()
+    assert "Wrong" not in terminal.raw  # no verdict before the end
+    assert kinds(home) == ["answer"]
+    terminal = exam_of(home)
+    assert "Going on with this exam: 1 of 3 have an answer." in terminal.wait("Question 3/3")
+    terminal.press("\x1bu", "Your answer is 1")
+    terminal.press("2", "Question 3/3")
+    assert kinds(home) == ["answer", "undo", "answer"]
+    terminal.press("\x1bu", "Question 2/3")
+    first = terminal.press("u", "Question 1/3")
+    assert first.splitlines()[2:6] == asked.splitlines()[2:6]  # the same question, in the same form
+    terminal.press("q", "Questions without an answer: 2 of 3; they count as not known")
+    terminal.press("q", "Done: ")
+    terminal.press("q")
+    assert terminal.end() == 0
+    with Progress(home) as progress:
+        assert [row.credit for row in progress.entries("answer")][1:] == [0.0, 0.0]
+    terminal = exam_of(home)
+    assert "Going on" not in terminal.wait("Question 1/")
+    terminal.press("\x03")
+    terminal.end()
+
+
+def test_the_clock_of_an_exam_stands_still_while_it_is_closed_and_a_changed_question_begins_a_new_one(
+    tmp_path, progress
+):
+    state = play(exam(BYTES, PHASES, rules=TIMED), Given("1"))
+    kept_row = Receipt("here", 1)
+    rows = {"ring/bytes": SavedAnswer(kept_row, None)}
+    save_exam(tmp_path, "ddpquiz test", UnfinishedExam(state, rows), START + timedelta(seconds=20))
+    fresh = begin((BYTES, PHASES), random.Random(7), START + timedelta(days=1), rules=TIMED)
+
+    def load(*questions, kept=(kept_row,), command="ddpquiz test"):
+        return load_exam(tmp_path, command, fresh, questions, kept)
+
+    after = load(BYTES, PHASES).quiz
+    assert after.left(START + timedelta(days=1, seconds=10)) == timedelta(seconds=30)
+    assert (after.place, [(answer.given, answer.posed) for answer in after.answers]) == (1, [("1", state.asked[0])])
+    assert load(BYTES, PHASES, kept=()).quiz.open == (0, 1)  # a log from before the answer
+    assert load(BYTES, replace(PHASES, ask="Which ones?")) is None
+    assert load(BYTES) is None
+    assert load(BYTES, PHASES, command="ddpquiz test other") is None
+    for damage in ("{", "[]", '{"ddpquiz test": {"asked": 3}}'):
+        (tmp_path / "exams.json").write_text(damage)
+        assert load(BYTES, PHASES) is None
+    save_exam(tmp_path, "ddpquiz test", UnfinishedExam(state, rows), START)
+    forget_exam(tmp_path, "ddpquiz test")
+    assert load(BYTES, PHASES) is None
+
+
+def test_questions_that_an_exam_left_open_count_as_not_known_once_it_ends(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, STEPS, rules=EXAM), "2", "escape", "q")
+    assert [row.item for row in progress.entries("answer")] == ["ring/bytes"]
+    press(seat, "q")
+    assert sorted((row.item, row.credit) for row in progress.entries("answer")) == [
+        ("ring/bytes", 1.0),
+        ("ring/phases", 0.0),
+        ("ring/steps", 0.0),
+    ]
+
+
+def test_an_exam_in_which_nothing_was_answered_says_nothing(progress):
+    press(quizzing(progress, BYTES, PHASES, rules=EXAM), "q", "q")
+    assert progress.log() == []
+
+
+def test_the_end_of_a_pipe_ends_an_exam_but_a_line_that_is_no_answer_does_not_count(progress):
+    spoken(quizzing(progress, BYTES, PHASES, STEPS, rules=EXAM, final=True), "2", "what?")
+    assert [(row.item, row.credit) for row in progress.entries("answer")] == [("ring/bytes", 1.0), ("ring/steps", 0.0)]

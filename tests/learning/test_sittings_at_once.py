@@ -70,7 +70,7 @@ def test_sittings_that_start_at_once_in_a_new_folder_all_open_its_file(tmp_path)
 
 
 def test_two_sittings_at_once_keep_every_answer_of_both(tmp_path):
-    words = ("study", "ring", "--new", "200", "--limit", "200")
+    words = ("study", "ring", "--new", "200", "--count", "200")
     children = [many(tmp_path, *words) for _ in range(2)]
     for child in children:  # both have been dealt their cards before either answers
         while "Card 1/200" not in child.stdout.readline():
@@ -91,7 +91,7 @@ def test_two_sittings_at_once_keep_every_answer_of_both(tmp_path):
 
 def test_a_clock_that_was_set_back_loses_nothing_and_never_schedules_before_the_last_review(tmp_path):
     for at in ("2026-03-20T09:00:00+00:00", "2026-03-01T09:00:00+00:00", "2026-04-20T09:00:00+00:00"):
-        child = many(tmp_path, "study", "ring", "--new", "5", "--limit", "20", at=at)
+        child = many(tmp_path, "study", "ring", "--new", "5", "--count", "20", at=at)
         assert child.communicate("\n3\n" * 12)[1] == ""
         assert child.returncode == 0
     with Progress(tmp_path) as progress:

@@ -272,3 +272,10 @@ def test_a_wrong_line_without_which_the_script_is_right_is_complained_about():
     assert proven(added_twice) == (
         "without the line 'mean += 1' the script is right too, so that line could be at fault",
     )
+
+
+def test_a_line_that_nobody_explained_comes_with_what_to_look_at(progress):
+    seat = quizzing(progress, SPOT)
+    shown = screen(press(seat, "3", "enter") if not seat.quiz.judged else seat)
+    assert "✗> 3  mean = x / world_size\n" in shown
+    assert "      The fault is in another line. Count the calls of each rank.\n" in shown

@@ -194,7 +194,7 @@ def test_a_wrong_answer_is_told_with_what_was_asked_there_and_given_before_why_i
          your answer: broadcast
          A broadcast copies from one rank.
          ddpquiz demo allreduce
-  once   A ring of 4 ranks moves 1200 bytes. How many does each rank send?
+  once   A ring of 4 ranks moves 1,200 bytes. How many does each rank send?
          your answer: 2400
          That is the limit for very many ranks.
          ddpquiz demo allreduce
@@ -280,7 +280,7 @@ def test_the_command_shows_what_a_sitting_left_and_writes_it_as_json(tmp_path):
     assert told["misconceptions"] == [
         {
             "question": "ring/steps",
-            "ask": "A ring of 4 ranks moves 1200 bytes. How many does each rank send?",
+            "ask": "A ring of 4 ranks moves 1,200 bytes. How many does each rank send?",
             "given": "2400",
             "why": "That is the limit for very many ranks.",
             "times": 1,

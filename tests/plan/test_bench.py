@@ -237,3 +237,16 @@ def test_the_module_for_launchers_needs_ranks(home):
     )
     assert done.returncode == 1
     assert "start two ranks or more with a launcher" in done.stderr
+
+
+def test_a_line_that_begins_at_zero_is_said_in_words():
+    times = tuple(SizeTime(size, size / 1e9, size / 1e9, size / 1e9, 9) for size in SIZES)
+    out = style.console(width=80)
+    with out.capture() as shown:
+        layout.show(out, bench_page([replace(group(), ops={"all_reduce": times})], 80, {}))
+    text = " ".join(shown.get().split())
+    assert "0 s + size" not in text
+    assert "size / 1 GB/s" in text
+    assert (
+        "The line of all_reduce begins at 0: these times do not show what a call costs before its first byte." in text
+    )

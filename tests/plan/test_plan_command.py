@@ -8,6 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from run_program import piped
 
+from ddpquiz.cli.plan import PlanOptions
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model, read_runs
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
@@ -15,6 +16,8 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.event import decode
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import content_dir
+from ddpquiz.plan.layout import Layout
+from ddpquiz.plan.memory import Sizes
 
 JOB = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "--layout", "tp=8,pp=4")
 
@@ -27,6 +30,13 @@ def test_the_page_fits_80_by_24(home):
     assert any(
         re.match(r"Memory +[\d.]+ GiB on stage 0, the fullest; usable 75.2 of 80 GiB: fits", line) for line in lines
     )
+
+
+def test_a_plan_without_options_has_the_defaults_of_a_layout_and_of_sizes(home):
+    job = PlanOptions(batch=8, seq=1024).job(1)
+    assert (job.layout, job.sizes) == (Layout(), Sizes(batch=8, sequence=1024))
+    assert str(Layout()) == "1 GPU, ZeRO-1, micro-batch 1, recompute none"
+    assert ", recompute none\n" in piped(home, *JOB).stdout
 
 
 def test_the_help_names_every_model_and_gpu(home):

@@ -12,6 +12,7 @@ import pytest
 
 import ddpquiz
 from ddpquiz.cli import completion
+from ddpquiz.learning.progress import Progress
 from ddpquiz.paths import demos_dir
 
 PACKAGE = Path(ddpquiz.__file__).parent
@@ -176,7 +177,7 @@ COMMANDS = {
     "search ring": "status 0 rich typer",
     "show ITEM": "status 0 rich typer",
     "learn all-reduce-ring": "status 0 markdown_it rich typer",
-    "check": "status 0 rich typer",
+    "check": "status 0 markdown_it rich typer",
     "site --help": "status 0 markdown_it rich typer web.run_page",
     "study --help": "status 0 rich typer",
     "explain --help": "status 0 rich typer",
@@ -221,6 +222,22 @@ def probe(home, *words, **more):
 def test_a_command_loads_only_what_it_needs(command, tmp_path):
     words = [completion.items("all-reduce-ring/")[-1] if word == "ITEM" else word for word in command.split()]
     assert probe(tmp_path, *words)[1] == COMMANDS[command]
+
+
+def test_list_loads_nothing_of_the_database_where_nobody_has_learned(tmp_path):
+    probed = "import sys; from ddpquiz.cli import app\ntry: app.main()\nexcept SystemExit: pass\nprint('sqlite3' in sys.modules)"
+    command = [sys.executable, "-c", probed, "list"]
+    environment = {**os.environ, "DDPQUIZ_HOME": str(tmp_path)}
+
+    def says():
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout.splitlines()[-1]
+
+    assert says() == "False"
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["cache"])
+    with Progress(tmp_path):
+        pass
+    assert says() == "True"
 
 
 def test_no_command_is_loaded_to_list_the_commands_or_to_complete_the_name_of_one(tmp_path):

@@ -14,7 +14,7 @@ from places import ROOT
 
 from ddpquiz import record
 from ddpquiz.cli import completion
-from ddpquiz.cli.app import app
+from ddpquiz.cli.app import _PANELS, app
 
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text("utf-8")
@@ -62,7 +62,7 @@ def context(words):
 @pytest.mark.parametrize("words", REAL, ids=" ".join)
 def test_the_names_in_a_command_line_exist(words):
     if words[0].startswith("-"):
-        assert words[0] in {option for parameter in GROUP.params for option in parameter.opts}
+        assert words[0] in {"--help", *(option for parameter in GROUP.params for option in parameter.opts)}
         return
     made = context(words)
     plain = [word for word in words[1:] if not word.startswith("-")]
@@ -96,6 +96,7 @@ def folder(tmp_path):
     """A folder with the files that the documents name."""
     for name in ("allreduce.py", "train.py"):
         shutil.copy(ROOT / "demos" / "allreduce.py", tmp_path / name)
+    shutil.copy(ROOT / "tests/data/logs/raised/log", tmp_path / "train.log")
     tmp_path.joinpath("docs").mkdir()
     tmp_path.joinpath("content").symlink_to(ROOT / "content")
     return tmp_path
@@ -135,9 +136,13 @@ def test_the_picture_is_what_its_command_makes(folder):
     assert made == ROOT.joinpath(PICTURE[-1]).read_text("utf-8"), f"make it again: ddpquiz {' '.join(PICTURE)}"
 
 
-def test_the_table_lists_exactly_the_commands_that_exist():
-    listed = re.findall(r"^\| `ddpquiz(?: ([a-z]+))?", COMMANDS, re.MULTILINE)
-    assert sorted(filter(None, listed)) == sorted(GROUP.commands)
+def test_the_tables_list_the_commands_as_the_help_does():
+    _, *parts = re.split(r"^## (.*)$", COMMANDS, flags=re.MULTILINE)
+    tables = zip(parts[::2], parts[1::2], strict=True)
+    listed = {
+        title: found for title, text in tables if (found := re.findall(r"^\| `ddpquiz ([a-z]+)", text, re.MULTILINE))
+    }
+    assert listed == {title: [*commands] for title, commands in _PANELS.items()}
 
 
 def off_too(parameter):

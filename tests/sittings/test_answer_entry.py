@@ -26,7 +26,7 @@ def test_a_number_is_typed_with_its_unit_too(progress):
     assert "> 1800 bytes_ bytes" in screen(seat)
     seat = press(seat, "enter")
     assert "✓ Right.\n" in screen(seat)
-    assert "right  1800 bytes\n" in screen(seat)
+    assert "right  1,800 bytes\n" in screen(seat)
 
 
 @pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
@@ -38,8 +38,9 @@ def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after
     assert "x solution · s skip" in screen(press(seat, "escape"))
     assert "esc:" not in screen(seat)
     assert "command: _" in screen(press(quizzing(progress, question), "escape"))
-    assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice types nothing, and it works for one key
-    press(seat, "escape", "s")
+    assert "Press q to leave; everything is saved already." in screen(press(seat, "escape"))
+    assert "command: _" in screen(seat)
+    press(seat, "s")
     assert seat.quiz.place == 1
     press(seat, "u")
     assert seat.quiz.place == 0
@@ -56,11 +57,18 @@ def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progre
     assert console.file.getvalue() == snapshot("> [4._ \nenter answer · esc, then ? help · q quit\n")
 
 
-def test_a_key_after_escape_that_is_not_a_command_is_typed_and_escape_leads_back(progress):
+def test_a_key_after_escape_that_is_not_a_command_goes_on_with_the_text(progress):
     seat = press(quizzing(progress, STEPS), "escape")
-    assert "esc back · x solution" in screen(seat)
+    assert "command: _ (any other key goes on with the text)\nx solution" in screen(seat)
     assert "> 1_" in screen(press(seat, "1"))
-    assert "> 1_" in screen(press(seat, "escape", "escape"))
+    assert "> 1_" in screen(press(seat, "escape", "backspace"))
+
+
+def test_escape_frees_the_keys_and_once_more_leads_one_level_back(progress):
+    seat = quizzing(progress, STEPS)
+    seat.context.back_to = "home"
+    assert not press(seat, *"18", "escape").left
+    assert press(seat, "escape").left
 
 
 def test_help_names_what_comes_after_escape(progress):
@@ -101,7 +109,7 @@ def test_what_is_not_an_answer_is_asked_for_again(progress):
     assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
     assert progress.log() == []
     seat = press(seat, "backspace", *"2400", "enter")
-    assert "yours  2400 bytes\nright  1800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
+    assert "yours  2,400 bytes\nright  1,800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
 
 
 def test_lines_are_ordered_by_their_digits(progress):

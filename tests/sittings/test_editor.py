@@ -27,9 +27,7 @@ def test_an_editor_opens_what_was_written_and_returns_the_explanation(progress, 
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor)
     seat = press(type_text(explaining(progress), "Others idle."), "escape", "e")
-    assert saved_explanations(progress) == [
-        ("ring/why-ring", pytest.approx(2 / 3), "Others idle.\nA bottleneck.", [False] * 3)
-    ]
+    assert saved_explanations(progress) == [("ring/why-ring", 0.0, "Others idle.\nA bottleneck.", [False] * 3)]
     assert seat.state.checking
 
 
@@ -74,7 +72,7 @@ def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
     terminal = sample(home, "explain", "ring", EDITOR=str(script), VISUAL="")
     terminal.wait("Why a ring")
     terminal.press("\x1be", "now editing")
-    terminal.press("\x03", "You made 1 of 3 points")
+    terminal.press("\x03", "You ticked 0 of 3 points")
     terminal.press("\x03")  # without the editor, the key ends the sitting
     assert terminal.end() == 130
 
@@ -89,6 +87,6 @@ def test_what_was_written_in_an_editor_is_saved_when_it_cannot_be_graded(home, e
 
 def test_the_editor_opens_by_itself_when_asked_for(home, editor):
     terminal = sample(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="")
-    terminal.wait("You made 1 of 3 points")
+    terminal.wait("You ticked 0 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0

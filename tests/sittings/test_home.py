@@ -53,17 +53,16 @@ def answer(progress, question, credit, count=1):
         progress.answer(answer_row(f"{question}{number}", credit, level="medium"), START)
 
 
-def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
+def test_the_first_screen_is_two_sentences_and_the_first_lesson(progress):
     seat = at_home(progress)
     assert screen(seat) == (
         snapshot(
             "ddpquiz\n\n"
-            "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
-            "demos that run real ranks on this machine. What you learn comes back just before\n"
-            "you would forget it, and every answer is saved at once. You can run what an\n"
-            "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
-            "proof.\n\n"
-            "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
+            "ddpquiz teaches distributed training: lessons that run on real ranks of this\n"
+            "machine, questions, and cards that come back just before you would forget them.\n"
+            "Every answer is saved at once.\n\n"
+            'Next        enter  learn "The ring": 1 of 4: lesson\n\n'
+            "enter begin · s study · l lesson · t test · d demo · ? help · q quit"
         )
     )
     press(seat, "enter", "s")
@@ -77,21 +76,38 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     assert screen(at_home(progress)) == (
         snapshot(
             "ddpquiz\n\n"
-            "Due        2 cards coming again.\n"
-            "New        4 for today, 4 cards not seen yet\n"
-            "Coming up  in the next seven days: none\n"
-            "Streak     3 days in a row\n"
-            "Weakest    The ring (ring): weak, 2–22%\n\n"
+            "Next        enter  study: 2 cards coming again\n"
+            'Also        l learn "The ring" · t test "DDP"\n\n'
+            "Due         2 cards coming again.\n"
+            "New         2 for today, 2 in the lessons that you have begun\n"
+            "Coming up   in the next seven days: none\n"
+            "Streak      3 days in a row\n"
+            "Weakest     The ring (ring): weak, 2–22%\n\n"
             "Tracks, the weakest first\n"
             "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
-            "Next\n"
-            "  s      study: 2 cards coming again\n"
-            '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
-            '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
-            '  t      test "DDP": not tested yet\n\n'
-            "enter go on · s study · t test · l lesson · d demo · i stats · ? help · q quit"
+            "enter go on · s study · l lesson · t test · d demo · i stats · ? help · q quit"
         )
     )
+
+
+def test_enter_does_the_one_thing_that_is_best_done_next(progress):
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    seat = at_home(progress)
+    press(seat, "enter", "l")
+    assert seat.seen == [("study", False, 10), ("learn", "ring")]
+    progress.review("ring/one", Grade.GOOD, START, START - START)
+    seat = at_home(progress)
+    press(seat, "enter")
+    assert seat.seen == [("learn", "ring")]
+
+
+def test_the_core_route_is_one_line_of_progress(progress):
+    progress.stage("ddp/lesson", "done", START)
+    known = context(progress)
+    known.catalog = replace(known.catalog, core=("ddp", "ring"))
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, page(home_screen.look(known)))
+    assert "Core route  ━━━━━━━━━━──────────  1 of 2 lessons\n" in console.file.getvalue()
 
 
 def test_each_key_leads_where_it_says_and_back(progress):
@@ -99,12 +115,7 @@ def test_each_key_leads_where_it_says_and_back(progress):
     seat = at_home(progress)
     press(seat, "s", "t")
     assert seat.seen == [("study", False, 10), ("test", "ring")]
-    for _ in range(2):
-        assert screen(press(seat, "l", "space", "down", "x")).startswith("The ring\ncollectives · ring\n")
-        assert screen(seat).endswith("\nspace next page · esc back")
-        assert seat.reading
-        assert "Next" in screen(press(seat, "escape", "escape"))
-    assert screen(press(seat, "i")).endswith("\nspace next page · esc back")
+    assert screen(press(seat, "i")).endswith("\nesc back · ? help")
     for key in ("q", "backspace", "i"):
         assert "Next" in screen(press(seat, key))
         press(seat, "i")
@@ -134,7 +145,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat = at_home(progress)
     seat.meanwhile = lambda: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "s"))
+    assert "1 card coming again.\nNew         3 for today" in screen(press(seat, "s"))
     assert seat.scene != before
 
 
@@ -143,7 +154,7 @@ def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress
         progress.review(card.key, Grade.EASY, START, START - START)
     seat = at_home(progress)
     assert "s study ahead" in screen(seat)
-    assert "New        none left\n" in screen(seat)
+    assert "New         none left\n" in screen(seat)
     press(seat, "s", "n")
     assert seat.seen == [("study", True, 10)]
 
@@ -153,14 +164,14 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
-    assert "New        10 done today, 5 cards not seen yet\n" in screen(seat)
-    assert "  n      study more: 5 more new cards today\n" in screen(seat)
-    assert "s study ahead · n 5 more new cards · t test" in screen(seat)
+    assert "New         10 done today, 3 in the lessons that you have begun\n" in screen(seat)
+    assert "n study more" in screen(seat)
+    assert "s study ahead · n 3 more new cards · l lesson" in screen(seat)
     press(seat, "n")
-    assert seat.seen == [("study", False, 15)]
+    assert seat.seen == [("study", False, 13)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):
         progress.review(card.key, Grade.EASY, START, START - START)
-    assert "  n      study more: 1 more new card today\n" in screen(at_home(progress))
+    assert "n 1 more new card · " in screen(at_home(progress))
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
@@ -168,7 +179,7 @@ def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_
     assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
     progress.review("ddp/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
-    assert '  t      test "DDP": not tested yet' in screen(seat)
+    assert 't test "DDP"' in screen(seat)
     for tested in ("ddp/q", "ring/q"):
         press(seat, "t")
         answer(progress, tested, 1.0)
@@ -208,19 +219,19 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for name in ("one", "two"):
         progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
     progress.review("ring/three", Grade.HARD, START, START - START)
-    assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress))
+    assert "Due         2 cards due now, 1 coming again.\n" in screen(at_home(progress))
     progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress))
-    assert "  s      study: 1 card due and 2 cards coming again" in screen(at_home(progress))
+    assert "Due         1 card due now, 2 coming again.\n" in screen(at_home(progress))
+    assert "Next        enter  study: 1 card due and 2 cards coming again" in screen(at_home(progress))
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
     seat = at_home(progress)
-    assert "Due        1 card coming again.\n" in screen(seat)
+    assert "Due         1 card coming again.\n" in screen(seat)
     press(seat, "s")
     assert seat.seen == [("study", False, 10)]
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due        Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
+    assert "Due         Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):
@@ -228,7 +239,7 @@ def test_what_is_hidden_is_neither_due_nor_new(progress):
     progress.suspend("ring/one", START)
     progress.suspend("ring/two", START)
     now = look(progress)
-    assert (now.due, now.new, now.seen) == (0, 4, 0)
+    assert (now.due, now.new, now.seen) == (0, 2, 0)
 
 
 def test_new_cards_of_a_concept_that_was_proven_strong_are_not_on_offer(progress):
@@ -236,7 +247,7 @@ def test_new_cards_of_a_concept_that_was_proven_strong_are_not_on_offer(progress
     answer(progress, "ring/q", 1.0, count=60)
     now = look(progress)
     assert now.labels[mastery.Label.STRONG] == 1
-    assert (before.new, now.new, now.new_today) == (6, len(DDP.cards), len(DDP.cards))
+    assert (before.new, now.new, now.new_today) == (len(RING.cards), 0, 0)
 
 
 @pytest.mark.parametrize("width", [40, 60])
@@ -251,20 +262,27 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     console = style.console(io.StringIO(), width=80)
     layout.show(console, page(look(progress)))
     shown = console.file.getvalue()
-    assert "Next\n  ddpquiz learn ring" in shown
+    assert 'Next        ddpquiz learn  "The ring": 1 of 4: lesson\n' in shown
     assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
 
 
-def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
+def at_first(home):
+    """Open the home of somebody who has done nothing yet and leaves the first question out."""
     terminal = sample(home)
-    terminal.wait("enter begin")
-    terminal.press("\r", "1 of 4: lesson")
+    terminal.wait("1-3 answer")
+    terminal.press("\x1b", "enter begin")
+    return terminal
+
+
+def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
+    terminal = at_first(home)
+    terminal.press("\r", "An idea")
     terminal.press("\x1b", "Next is 1 of 4: lesson")
     terminal.press("q", "enter begin")
-    terminal.press("s", "Card 1/6")
+    terminal.press("s", "Card 1/4")
     terminal.press(" ", "good")
-    terminal.press("3", "Card 2/6")
-    terminal.press("q", r"Nothing is due now\.\nNew +5 for today")
+    terminal.press("3", "Card 2/4")
+    terminal.press("q", r"Nothing is due now\.\nNew +3 for today")
     terminal.press("i", "1 card or question on 1 day")
     terminal.press("q", "Tracks|Next")
     terminal.press("t", "Question 1/3")
@@ -273,18 +291,6 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal.press("\r", "Next")
     terminal.press("q")
     assert terminal.end() == 0
-
-
-def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
-    terminal = sample(home, height=10)
-    terminal.wait("enter begin")
-    terminal.press("l", "An idea")
-    terminal.press("   ", "describe it in your own words")
-    assert "more above" in terminal.text
-    terminal.press("\x1b", "enter begin")
-    terminal.press("\x1bq")
-    assert terminal.end() == 0
-    assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun yet:")
 
 
 def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
@@ -300,14 +306,14 @@ def test_home_shows_where_you_stand(home):
     assert max(map(len, first.stdout.splitlines())) <= 80
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
-    assert "Due        1 card due now." in second
+    assert "Due         1 card due now." in second
     assert "Weakest no verdict yet: answer more questions about one concept" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third
 
 
-def test_q_is_named_after_where_it_leads(progress):
+def test_q_is_named_after_where_it_leads_and_escape_leads_there_too(progress):
     seat = quizzing(progress)
     assert screen(seat).endswith("q quit")
     seat.context.back_to = "home"
@@ -317,16 +323,15 @@ def test_q_is_named_after_where_it_leads(progress):
     assert screen(cards).endswith("q quit")
     cards.context.back_to = "stages"
     assert screen(cards).endswith("q stages")
-    assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
+    assert press(cards, "escape").left
 
 
 def test_home_does_not_contradict_a_path_that_was_left(home):
-    terminal = sample(home)
-    terminal.wait("enter begin")
-    terminal.press("\r", "1 of 4: lesson")
+    terminal = at_first(home)
+    terminal.press("\r", "An idea")
     terminal.press("\x1b", "q home")
     terminal.press("q", "enter begin · .* q quit")
-    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\r", "An idea")
     terminal.press("\x1b", "q home")
     terminal.press("\x1b", "enter begin · .* q quit")
     terminal.press("q")
@@ -338,9 +343,8 @@ def test_home_does_not_contradict_a_path_that_was_left(home):
 
 
 def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
-    terminal = sample(home)
-    terminal.wait("enter begin")
-    terminal.press("\r", "1 of 4: lesson")
+    terminal = at_first(home)
+    terminal.press("\r", "An idea")
     terminal.press("\x1b", "q home")
     terminal.press("qtd", "enter begin")
     terminal.press("?", "Keys that work here")

@@ -12,8 +12,9 @@ def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
     assert screen(seat).endswith("\n/front our_\nenter read · ↑↓ choose · esc back to the card")
     press(seat, "enter")
     assert "Back of four." in screen(seat)
-    assert screen(seat).endswith("space next page · esc back to the list")
-    press(seat, "3", "q", "escape")
+    assert screen(seat).endswith("esc back to the list · ? help")
+    assert "3 does nothing here; ? lists the keys.\n" in screen(press(seat, "3"))
+    press(seat, "q")
     assert not seat.left
     assert "/front our_" in screen(seat)
     assert "Front of one?" in screen(press(seat, "escape"))
@@ -34,16 +35,16 @@ def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its
     assert found[:-2] == ["ring", *(card.key for card in RING_CARDS)]
     assert found[-2:] == ["ring/bytes", "ring/phases"]
     press(seat, "ctrl+u", *"moves", "enter")
-    asked = "ring/steps  question\n\nA ring of 4 ranks moves 1200 bytes. How many does each rank send?\n"
+    asked = "ring/steps  question\n\nA ring of 4 ranks moves 1,200 bytes. How many does each rank send?\n"
     assert screen(seat).startswith(asked)
-    assert screen(seat).endswith("enter show the answer · space next page · esc back to the list")
+    assert screen(seat).endswith("enter show the answer · esc back to the list · ? help")
     assert "1800" not in screen(seat)
     assert seat.reading
-    assert "right  1800 bytes" in screen(press(seat, "enter"))
+    assert "right  1,800 bytes" in screen(press(seat, "enter"))
     assert "right" not in screen(press(seat, "escape", "enter"))
     said = spoken(studying(progress, CARDS[:1]), "/moves rank", "/ring/steps")
-    assert said.count("A ring of 4 ranks moves 1200 bytes.") == 2
-    assert said.count("right  1800 bytes") == 1
+    assert said.count("A ring of 4 ranks moves 1,200 bytes.") == 2
+    assert said.count("right  1,800 bytes") == 1
 
 
 def test_lines_of_a_pipe_look_something_up_and_come_back(progress):

@@ -39,7 +39,7 @@ def test_the_question_with_its_values_comes_before_the_proof():
     text, agrees = shown(NUMBER)
     assert text == (
         snapshot("""\
-A ring of 4 ranks moves 1200 bytes. How many does each rank
+A ring of 4 ranks moves 1,200 bytes. How many does each rank
 send?
 
 a calculation
@@ -52,7 +52,7 @@ s = 1200
 print(2 * (n - 1) / n * s)
 
 observed: it prints '1800.0'
-✓ the answer is 1800 bytes
+✓ the answer is 1,800 bytes
 """)
     )
     assert agrees

@@ -21,7 +21,7 @@ def test_quitting_shows_the_score_and_how_to_go_on(progress):
 
 
 def test_quitting_a_second_try_names_the_command_that_asks_the_same_again(progress):
-    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter", "r")
+    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter", "w")
     assert "\n  ddpquiz test ring --wrong  go on: 1 question not answered yet\n" in screen(press(seat, "s"))
 
 
@@ -64,15 +64,15 @@ By level
 
 Next
   ddpquiz test ring --wrong  answer what was wrong once more
-  ddpquiz learn ring         read about the concept that you missed most
+  ddpquiz learn ring         read about what you missed
   ddpquiz study              1 card became due because of these answers
 
-enter leave · r retry · u look back · d demo · ? help""")
+enter leave · w wrong ones again · u look back · d demo · ? help""")
     )
 
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
-    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
+    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "w")
     assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
     seat = press(seat, "2", "enter")
     assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right. It does not count for the verdict.\n")
@@ -91,7 +91,7 @@ def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
 def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(progress):
     seat = press(quizzing(progress, PHASES, STEPS), "1", "enter", "enter", *"18", "escape", "q")
     assert seat.quiz.posed is None
-    assert "[x]" not in screen(press(seat, "r"))
+    assert "[x]" not in screen(press(seat, "w"))
     assert seat.entry.text == ""
 
 

@@ -78,6 +78,7 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
     assert "Hint 2" not in screen(seat)
     assert "Hint 2  There are six steps.\n" in screen(press(seat, "h"))
     assert "h hint" not in screen(seat)
+    assert "All hints are shown.\n" in screen(press(seat, "h"))
     assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
     assert [row.credit for row in progress.entries("answer")] == [0.5]
 
@@ -124,10 +125,12 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     shown = screen(press(seat, "u"))
     assert shown.startswith("Question 1/3 · looking back · medium · ring\n✓ Right.\n\nFour ranks all-reduce")
     assert shown.endswith("enter forward · esc back · p calculation · d demo · f flag · ? help · q quit")
-    assert screen(press(seat, "1", "x", "s", "u")) == shown
-    assert screen(press(seat, "escape")) == before
+    assert "1 does nothing here" in screen(press(seat, "x", "s", "u", "1"))
+    assert screen(seat).replace("1 does nothing here; ? lists the keys.\n", "") == shown
+    seen = before.replace("There is no hint here; ? lists the keys.\n", "")
+    assert screen(press(seat, "escape")) == seen
     press(seat, "u")
-    assert screen(press(seat, "enter")) == before
+    assert screen(press(seat, "enter")) == seen
     assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]
 
@@ -197,9 +200,9 @@ What the percentages mean
   The range is how much of a concept you probably know (80% sure), judged by
   your last answer to each question, predictions included, and by the labs that
   you passed; of several answers on one day, the first counts.
-  Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair:
-  neither, and the whole range lies between 35 and 85%. Otherwise there is no
-  verdict yet.
+  Strong: the whole range is over 70%, and half of the hard questions or more
+  were right. Weak: the whole range is under 50%. Fair: neither, and the whole
+  range lies between 35 and 85%. Otherwise there is no verdict yet.
 """
     assert verdict + legend in screen(seat)
     assert legend in screen(press(seat, "?"))

@@ -23,8 +23,7 @@ def test_the_first_card_ever_comes_with_a_few_sentences(progress):
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
 its demo on real ranks. Every grade is saved at once, so you can quit at any
-time. New cards come in learning order; `ddpquiz study CONCEPT` asks those of
-one; `ddpquiz list` lists all concepts.
+time.
 
 ────────── Card 1/6 · ring
 
@@ -45,8 +44,9 @@ Front of one?
 
 │ Back of one.
 
-1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
-space good · d demo · s skip · v source · f flag · / look up · ? help · q quit""")
+1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 6 days
+space good · d demo · s skip · v source · f flag · / look up · ? help · q quit\
+""")
     )
 
 
@@ -75,7 +75,7 @@ def test_after_a_flip_the_back_is_in_sight_on_small_terminals(progress, width, h
 
 def test_two_buttons_are_two(progress):
     seat = press(studying(progress, CARDS, two_buttons=True), "space")
-    assert "1 forgot now   2 good 2 days\n" in screen(seat)
+    assert "1 forgot: now   2 good: 2 days\n" in screen(seat)
     assert [row.grade for row in press(seat, "4", "2") and progress.log()] == [3]
 
 
@@ -110,11 +110,12 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
-Left for the next sitting: 3 new; `--limit` deals more at once.
+Left out: 3 new (`--count` deals more).
 Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
-enter leave · n 3 more new cards · u undo · d demo · / look up · ? help""")
+enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
+""")
     )
     assert "Card 3/3 · once more · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
@@ -131,16 +132,15 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    assert "The limit is 2 new cards a day. 4 wait: `ddpquiz study --new 6` allows 4 more.\n" in screen(seat)
+    assert "\nLeft out: 4 new beyond 2 a day (`ddpquiz study --new 6` deals 4 more).\n" in screen(seat)
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)
     assert "Done: 6 cards, 6 of them new." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert (
-        "The limit is 1 new card a day; today there were 17. 19 wait: `ddpquiz study --new 27` allows 10 more."
-        in " ".join(told.split())
+    assert "Left out: 19 new beyond 1 a day, today 17 (`ddpquiz study --new 27` deals 10 more)." in " ".join(
+        told.split()
     )
     assert "limit" not in screen(seat)
     assert "n 4 more" not in screen(seat)
@@ -287,7 +287,7 @@ def test_every_line_fits_the_terminal(progress, width):
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"
-    assert key_line(keys, 60).plain == f"← → call · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 60).plain == f"← → call · n N operation · a play all · {leave} · ? help"
     assert key_line(keys, 40).plain == f"← → call · {leave} · ? help"
     assert key_line(keys, 16).plain == f"{leave} · ? help"
 
@@ -337,7 +337,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
     for _ in range(2):  # the same cards again
         seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
         assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
-        assert "Left out: 4 of the cards that you have seen; `--limit` deals more at once.\n" in screen(seat)
+        assert "Left out: 4 of the cards that you have seen (`--count` deals more).\n" in screen(seat)
         assert "next sitting" not in screen(seat)
 
 
@@ -352,7 +352,7 @@ def test_what_was_set_is_said_before_the_first_card(progress):
 
 def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
-    assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in screen(seat)
+    assert "Left out: 4 new of concepts proven strong (`--all` deals them)." in screen(seat)
 
 
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):
@@ -377,20 +377,20 @@ def test_lines_of_a_pipe_do_what_keys_do(progress):
 ────────── Card 1/3 · ring
 Front of one?
 │ Back of one.
-1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
+1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 6 days
 see again in 2 days · u undo
 
 ━━━─────── Card 2/3 · ring
 Front of two?
 │ Back of two.
-1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
+1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 9 days
 comes again in this sitting · u undo
 
 ━━━─────── Card 3/3 · 1 coming again · ring
 Front of three?
 undone
 │ Back of two.
-1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
+1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 9 days
 see again in 9 days · u undo
 
 ━━━━━━━─── Card 3/3 · ring

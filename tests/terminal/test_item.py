@@ -15,22 +15,22 @@ from ddpquiz.terminal.pages.listing import item_page
     [
         (
             HELD,
-            "ring/held  card · beginner\n\nWhat does each rank hold after `all_reduce`?\n\nThe sum of all tensors.\n",
+            "ring/held  card · easy\n\nWhat does each rank hold after `all_reduce`?\n\nThe sum of all tensors.\n",
         ),
         (
             SENT,
             """\
 ring/sent  question · number · medium
 
-4 ranks all-reduce 1200 bytes. How many does each send?
+4 ranks all-reduce 1,200 bytes. How many does each send?
 
-right  1800 bytes
-       2 * (n - 1) / n * s with n = 4, s = 1200
-wrong  2400
+right  1,800 bytes
+       2 * (n - 1) / n * s with n = 4, s = 1,200
+wrong  2,400
          That is the limit for very many ranks.
 
 Steps
-  1. A chunk has 1200 / 4 = 300 bytes.
+  1. A chunk has 1,200 / 4 = 300 bytes.
   2. There are 2(N-1) steps.
 
 Check

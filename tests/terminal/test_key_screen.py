@@ -9,7 +9,7 @@ from rich.text import Text
 from ddpquiz.events.event import Began, End, Output
 from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, KeyScreen
+from ddpquiz.terminal.kit.key_screen import BACK, HELP, QUIT, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.script import Suggestion
@@ -86,17 +86,91 @@ def test_escape_where_it_means_nothing_says_how_to_leave():
     assert play(Counter(), ScriptedKeys("escape", "ctrl+d")).note == snapshot(
         "Press q to leave; everything is saved already."
     )
-    assert play(Counter(), ScriptedKeys("escape", "x", "ctrl+d")).note == ""
+    assert play(Counter(), ScriptedKeys("escape", "left", "ctrl+d")).note == ""
 
 
 class Pages(Counter):
     """Enter shows the next page."""
 
-    turning = ("enter",)
+    reading = True
+
+    def keys(self):
+        return [Hotkey("enter", "go on", also=("space",)), HELP, QUIT]
 
 
-def test_a_key_that_turns_pages_is_obeyed_only_at_the_end():
-    assert play(Pages(), ScriptedKeys(*["enter"] * 5, "q")).obeyed == ["enter", "q"]  # 30 lines, 8 at a time
+@pytest.mark.parametrize("key", ["enter", "space"])
+def test_a_key_that_turns_pages_says_so_and_is_obeyed_only_at_the_end(key):
+    shown = play(Pages(), ScriptedKeys(*[key] * 5, "q"))  # 30 lines, 8 at a time
+    assert shown.obeyed == ["enter", "q"]
+    assert ["enter next page" in frame for frame in shown.frames[:5]] == [*[True] * 4, False]
+    assert "enter go on" in shown.frames[4]
+
+
+class Typing(Counter):
+    """Letters and blanks are text."""
+
+    writing = True
+
+
+def test_pages_are_counted_only_where_space_shows_the_next_one():
+    def first_frame(shown):
+        console = style.console(io.StringIO(), width=60)
+        console.size = (60, 12)
+        with Screen(console) as screen:
+            shown.loop(screen, ScriptedKeys("ctrl+d"))
+        return shown.frames[0]
+
+    assert "page 1 of 4 · 20 more below" in first_frame(Counter())
+    assert "page" not in first_frame(Typing())
+    assert "20 more below" in first_frame(Typing())
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("d", "There is no demo here; ? lists the keys."),
+        ("/", "There is nothing to look up here; ? lists the keys."),
+        ("y", "y does nothing here; ? lists the keys."),
+        ("enter", "Press space to turn over."),
+        ("n", ""),
+        ("left", ""),
+    ],
+)
+def test_a_key_that_is_not_offered_says_what_to_press_instead(key, instead):
+    shown = Counter()
+    shown.keys = lambda: [Hotkey("n", "next"), Hotkey("space", "turn over"), HELP, QUIT]
+    shown.handle_key(key)
+    assert shown.note == instead
+
+
+def test_a_page_that_was_read_says_how_to_go_back():
+    shown = Pages()
+    shown.keys = lambda: [BACK, HELP]
+    shown.handle_key("space")
+    assert shown.note == "This is the end of the page; press esc to go back."
+
+
+def test_escape_leads_back_to_the_screen_that_opened_this_one():
+    class Inner(Counter):
+        inside = True
+
+    assert play(Inner(), ScriptedKeys("escape")).left
+
+
+@pytest.mark.parametrize(
+    ("named", "names"),
+    [
+        ("/", {"/"}),
+        ("n N", {"n", "N"}),
+        ("← →", {"left", "right"}),
+        ("ctrl+d/enter", {"ctrl+d", "enter"}),
+        ("0-3", {"0", "1", "2", "3"}),
+        ("1-12", set("0123456789")),
+        ("esc", {"escape"}),
+    ],
+)
+def test_the_line_of_keys_and_the_keyboard_name_the_same_keys(named, names):
+    assert Hotkey(named, "something").names == names
 
 
 @pytest.mark.parametrize("back", ["escape", "q", "backspace", "?"])

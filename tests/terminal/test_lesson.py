@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
-from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, Mistake
+from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, LessonStep, Mistake
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
@@ -82,13 +82,13 @@ def test_a_lesson_at_80_columns():
 
 
 def test_prose_is_no_wider_than_can_be_read():
-    lines = drawn(lesson(replace(RING, lesson="word " * 100)), width=200).splitlines()
+    lines = drawn(lesson(replace(RING, steps=(LessonStep("word " * 100),))), width=200).splitlines()
     assert 80 < max(map(len, lines)) <= layout.MEASURE
 
 
 def test_the_output_of_a_listing_has_a_bar():
     text = "```python ranks=2\nprint(1)\n```\n\n```output\n1\n1\n```\n"
-    page = drawn(lesson(replace(RING, lesson=text)))
+    page = drawn(lesson(replace(RING, steps=(LessonStep(text),))))
     assert "      print(1)\n\n      │ 1\n      │ 1\n" in page
 
 
@@ -113,7 +113,7 @@ def test_content_cannot_steer_the_terminal():
         RING,
         title=nasty,
         idea=nasty,
-        lesson=nasty,
+        steps=(LessonStep(nasty),),
         why=f"[click]({'http://evil'})\n\n```python\n{nasty}\n```",
         remember=(nasty,),
         commands=(Command(nasty, nasty, {nasty: nasty}, nasty),),

@@ -11,7 +11,7 @@ from ddpquiz.curriculum.demo_scripts import Demo
 from ddpquiz.curriculum.demo_scripts import demos as all_demos
 from ddpquiz.learning.side_files import Timing
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.listing import demos
+from ddpquiz.terminal.pages.listing import LearnedSoFar, demos
 
 
 def test_the_curriculum_is_listed_with_what_each_concept_holds():
@@ -32,12 +32,12 @@ def test_the_items_of_a_concept_are_listed():
 The ring  ring
 
 Cards
-  held  beginner
+  held  easy
     What does each rank hold after `all_reduce`?
 
 Questions
   sent  medium number
-    4 ranks all-reduce 1200 bytes. How many does each send?
+    4 ranks all-reduce 1,200 bytes. How many does each send?
   bug  hard choice
     Which line mends it?
   order  easy order
@@ -80,7 +80,7 @@ def test_a_search_shows_text_and_no_notation():
     assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == snapshot(
         [
             "ring/sent  question",
-            "  A batch has 8 of 1200 samples.",
+            "  A batch has 8 of 1,200 samples.",
             "ring  concept",
             "  The ring",
             "  … x x x x the global batch matters.",
@@ -135,3 +135,26 @@ def test_shipped_demos_stand_where_they_are_explained():
     assert (under["ddp"], under["collectives"], under["allreduce"]) == ("Data parallel", "Collectives", "Collectives")
     assert under["launch"] == "Launch and configuration"
     assert under["dp_vs_ddp"] == "Data parallel"
+
+
+def test_the_core_route_comes_first_with_how_far_one_is():
+    known = replace(CATALOG, core=("ring",))
+    page = drawn(
+        listing.curriculum(
+            known, learned={"ring": LearnedSoFar(1, is_read=True), "ops": LearnedSoFar(0, is_read=False)}
+        )
+    )
+    assert page == snapshot("""\
+     concept                         cards  questions  demos
+
+Core route, to learn first
+  ✓  ring     The ring                 1/1          4      1
+
+Collectives
+  ▸  ops      Collective operations    0/0          0      1
+
+2 concepts · 1 card · 4 questions · 1 demo
+✓ lesson read · ▸ begun · cards: seen/all
+ddpquiz learn CONCEPT
+""")
+    assert "✓" not in drawn(listing.curriculum(known))

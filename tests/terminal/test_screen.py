@@ -107,6 +107,15 @@ def test_a_body_that_is_too_tall_scrolls_and_says_so():
     assert terminal.lines()[0] == "line 0"
 
 
+def test_the_end_of_a_body_stays_in_sight_above_a_foot_that_grows():
+    terminal = Terminal(width=40)
+    terminal.screen.paint(numbers(10), Text("foot"))
+    terminal.screen.scroll("end")
+    terminal.screen.paint(numbers(10), Text("a note\nfoot"))
+    assert terminal.lines()[2:] == ["line 9", "7 more above · ↑ ↓ scroll", "a note", "foot"]
+    assert terminal.screen.at_end
+
+
 def test_other_keys_and_a_body_that_fits_do_not_scroll():
     terminal = Terminal()
     terminal.screen.paint(Text("short"))

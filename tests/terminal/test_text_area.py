@@ -70,6 +70,6 @@ def test_a_word_is_corrected_in_a_terminal_with_the_keys_that_move(home):
     terminal.press(f"{down}{right}ex", "  othexrs idle$")
     terminal.press(f"{left}{delete}", "  others idle$")
     terminal.press(f"{end}x", "  others idlex_")
-    terminal.press("\x7f\x04", "You made 2 of 3 points")
+    terminal.press("\x7f\x04", "You ticked 0 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0

@@ -13,7 +13,7 @@ from sample_catalog import CATALOG, RING, SHIPPED
 from ddpquiz.cli.lab import all_labs
 from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.concept import Kind, LessonStep, LineChange, Listing, Shows
 from ddpquiz.curriculum.lab import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
@@ -138,14 +138,15 @@ def test_hostile_texts_stay_text():
     "link", ["missing.html", "ring.html#nowhere", "/etc/passwd", "../../x.html", "mailto:x@example.org", "https:"]
 )
 def test_a_link_that_leads_nowhere_ends_the_build_with_a_sentence(link):
-    broken = replace(RING, lesson=f"See [there]({link}).")
+    broken = replace(RING, steps=(LessonStep(f"See [there]({link})."),))
     with pytest.raises(UserError, match=r"concepts/ring.html has a link to '.*', which does not exist"):
         site_pages(Catalog(CATALOG.tracks, (CATALOG.concepts[0], broken), {}), {})
 
 
 def test_links_to_items_and_to_other_sites_are_fine():
     linked = replace(
-        RING, lesson="See [a](ops.html), [b](#card-held), [c](../index.html#map), [d](https://pytorch.org/x)."
+        RING,
+        steps=(LessonStep("See [a](ops.html), [b](#card-held), [c](../index.html#map), [d](https://pytorch.org/x)."),),
     )
     site_pages(Catalog(CATALOG.tracks, (CATALOG.concepts[0], linked), {}), {})
 
@@ -230,3 +231,30 @@ def test_the_command_writes_the_site_with_the_recorded_runs(tmp_path):
 
 def test_only_demos_with_a_recording_have_a_run():
     assert [*run_pages({"launch", "no-such-demo"})] == ["launch"]
+
+
+def test_a_lesson_in_steps_has_its_questions_listings_and_outputs_inline_and_folds_more():
+    listing = Listing(
+        2,
+        "print(rank)",
+        Shows(by_rank={0: "0", 1: "1"}),
+        LineChange("print(rank)", "1 / 0", Shows(raises="ZeroDivisionError")),
+    )
+    steps = (
+        LessonStep("One.", listing, then="Two numbers."),
+        LessonStep("Two.", ask=RING.questions[0].id),
+        LessonStep("Three.", ask=RING.cards[0].id),
+    )
+    ring = replace(RING, steps=steps, more="A rare detail.")
+    page = site_pages(Catalog(CATALOG.tracks, (CATALOG.concepts[0], ring), {}), {})["concepts/ring.html"]
+    asked = f'data-question="{RING.questions[0].key}"'
+    places = [
+        page.index(text)
+        for text in (
+            *('id="step-1"', "print(rank)", "rank 0  0\nrank 1  1", "Two numbers.", "- print(rank)\n+ 1 / 0", "ZeroDivisionError"),
+            *('id="step-2"', asked, 'id="step-3"', f'id="card-{RING.cards[0].id}"', "<summary>More</summary>", "A rare detail."),
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert page.count(asked) == 1
+    assert "Question 1 " in page[page.index('id="step-2"') : page.index('id="step-3"')]

@@ -4,10 +4,11 @@ A screen supplies its body and its keys, and handles each key; the loop that rea
 bottom that lists the keys, and the page that explains them are the same for all.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
@@ -18,14 +19,30 @@ from ddpquiz.terminal.kit.layout import MEASURE, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain
 
+_NAMES = {"←": "left", "→": "right", "↑": "up", "↓": "down", "esc": "escape"}  # of keys, by what a screen calls them
+
 
 @dataclass(frozen=True, slots=True)
 class Hotkey:
-    """A key that works now: its name, and what it does, in a word or two (`does`) and in a sentence (`more`)."""
+    """A key that works now: its name, and what it does, in a word or two (`does`) and in a sentence (`more`).
+
+    `also` are keys that do the same and are not named in the line of keys.
+    """
 
     key: str
     does: str
     more: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The keys as `Keys.get` names them; `1-12` are digits, which are typed one after the other."""
+        if numbers := re.fullmatch(r"(\d+)-(\d+)", self.key):
+            first, last = int(numbers[1]), int(numbers[2])
+            named = [str(digit) for digit in range(10) if last > 9 or first <= digit <= last]
+        else:
+            named = [self.key] if self.key == "/" else re.split(r"[ /]", self.key)
+        return frozenset((*(_NAMES.get(name, name) for name in named), *self.also))
 
 
 HELP = Hotkey("?", "help", "the keys that work now")
@@ -33,13 +50,26 @@ BACK = Hotkey("esc", "back", "back from this page (or q, backspace, or the key t
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 QUIT = Hotkey("q", "quit", "leave; everything is saved already")
 _SCREENS = {"home": "the home screen", "stages": "the stages"}
-FROM_ESCAPE = Hotkey("esc", "back", "back to the text (a key that is not listed here also goes back, and is typed)")
+_GO_ON = ("space", "enter")
+_MORE = Hotkey("space", "next page", "show the next screenful")
+_MISSING = {  # what a key that means the same on all screens would need here
+    "u": "There is nothing to undo here",
+    "d": "There is no demo here",
+    "p": "There is no proof here",
+    "l": "There is no lesson here",
+    "h": "There is no hint here",
+    "e": "There is nothing to edit here",
+    "r": "There is nothing to run again here",
+    "/": "There is nothing to look up here",
+}
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 
 
 def leave_to(screen: str) -> Hotkey:
     """The key `q` of a screen that was opened from another one; without one, it ends the program."""
-    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already") if screen else QUIT
+    if not screen:
+        return QUIT
+    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already (esc does it too)")
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:
@@ -91,6 +121,7 @@ class KeyScreen(ABC):
         self.note = ""  # a remark about the last key, shown until the next one
         self.helping = False  # the page of help is shown
         self.left = False  # the user has left
+        self.more = False  # more of the page is below the screen
         self._away: Callable[[], AbstractContextManager[None]] | None = None
 
     @abstractmethod
@@ -137,13 +168,20 @@ class KeyScreen(ABC):
 
     @property
     def reading(self) -> bool:
-        """True if a page of text is shown, in which space scrolls to the next screenful."""
+        """True if a page of text is shown, which nobody leaves with enter before its end was seen."""
         return False
 
     @property
     def turning(self) -> tuple[str, ...]:
         """The keys that show the next screenful while there is one, and are pressed as usual at the end."""
-        return ()
+        if self.reading or self.helping:
+            return _GO_ON
+        return () if self.writing else ("space",)
+
+    @property
+    def inside(self) -> bool:
+        """True if the screen was opened from another one, to which escape leads back."""
+        return False
 
     @property
     def closed(self) -> bool:
@@ -168,8 +206,16 @@ class KeyScreen(ABC):
 
     def foot(self, width: int) -> RenderableType:
         if self.helping:
-            return key_line([BACK], width)
-        return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
+            return key_line(self.named_keys([BACK]), width)
+        keys = key_line(self.named_keys(self.keys()), width, self.commands())
+        return Group(*note_lines(self.note), *self.above_keys(), keys)
+
+    def named_keys(self, keys: list[Hotkey]) -> list[Hotkey]:
+        """These keys as the line of keys names them: while there is more below, a key that turns the page says so."""
+        if not self.more:
+            return keys
+        turned = [replace(key, does=_MORE.does) if key.key in self.turning else key for key in keys]
+        return turned if turned != keys or not (self.reading or self.helping) else [_MORE, *keys]
 
     def handle_key(self, key: str) -> None:
         if self.helping:
@@ -179,11 +225,29 @@ class KeyScreen(ABC):
         if key == HELP.key:
             self.helping = True
             return
-        before = self.scene
-        self.press(key)
-        if key == "escape" and not (self.left or self.note) and self.scene == before:
-            more = next((each.more or each.does for each in self.keys() if each.key == QUIT.key), QUIT.more)
+        before, offered = self.scene, self.all_keys()
+        self.press(_own_name(key, offered))
+        if self.left or self.note or self.scene != before:
+            return
+        if key != "escape":
+            self.note = self.missing(key, offered)
+        elif self.inside:
+            self.press(QUIT.key)
+        else:
+            more = next((each.more or each.does for each in offered if each.key == QUIT.key), QUIT.more)
             self.note = f"Press q to {more}."
+
+    def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
+        """What to press instead of a key that is not offered; "" if it is, or is none that a screen offers."""
+        does = {name: each.does for each in offered for name in each.names}
+        if key in does or not (len(key) == 1 or key in _GO_ON):
+            return ""
+        for other in set(does).intersection(_GO_ON) if key in _GO_ON else ():
+            return f"Press {other} to {does[other]}."
+        if key in _GO_ON and self.reading:
+            return "This is the end of the page; press esc to go back."
+        name = key.capitalize() if key in _GO_ON else key
+        return f"{_MISSING.get(key, f'{name} does nothing here')}; {HELP.key} lists the keys."
 
     def interrupt(self) -> None:
         """Handle ctrl+c: raise KeyboardInterrupt, unless a subclass has something to end first."""
@@ -205,7 +269,11 @@ class KeyScreen(ABC):
         return keys.get(self.patience())
 
     def paint(self, screen: Screen) -> None:
-        screen.paint(Constrain(self.shown(), MEASURE), self.foot(screen.console.width))
+        def foot(more: bool) -> RenderableType:
+            self.more = more
+            return self.foot(screen.console.width)
+
+        screen.paint(Constrain(self.shown(), MEASURE), foot, turns=bool(self.turning))
 
     def show(self, console: Console) -> None:
         """Run the loop on a screen of its own."""
@@ -250,5 +318,11 @@ class KeyScreen(ABC):
             screen.to_focus()
 
     def _scrolling(self, key: str) -> str:
-        """The key that scrolls in place of this one: space is the next screenful where text is read."""
-        return "pagedown" if key == "space" and (self.reading or self.helping) else key
+        """The key as it scrolls, otherwise ""."""
+        return key
+
+
+def _own_name(key: str, offered: Iterable[Hotkey]) -> str:
+    """The key that stands in the line of keys for one that does the same."""
+    names = {name: _NAMES.get(each.key, each.key) for each in offered for name in each.also if each.key in each.names}
+    return names.get(key, key)

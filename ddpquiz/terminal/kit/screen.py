@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from rich.console import Console, RenderableType
@@ -39,6 +39,7 @@ class Screen:
         self._top = 0  # the first line of the body on the screen
         self._beyond = 0  # the largest `_top`
         self._page = 1  # lines of the body that fit
+        self._length = 0  # lines of the body
         self._seeks = False  # the next `paint` scrolls to the text in focus
 
     def __enter__(self) -> Self:
@@ -70,11 +71,22 @@ class Screen:
             self.is_open = False
             self._write(_LEAVE)
 
-    def paint(self, body: RenderableType, foot: RenderableType | None = None) -> None:
-        """Show a frame; if the body is too tall, a line above the foot says how much of it is hidden."""
+    def paint(
+        self,
+        body: RenderableType,
+        foot: RenderableType | Callable[[bool], RenderableType] | None = None,
+        *,
+        turns: bool = True,
+    ) -> None:
+        """Show a frame; if the body is too tall, a line above the foot says how much of it is hidden.
+
+        A foot may be drawn anew, in as many lines, if there is more of the body below. `turns` says whether a key
+        shows the next screenful, so that it helps to name the page.
+        """
         self.open()
         width, height = self.console.size
-        tail = self._lines(foot, width)[:height] if foot is not None else []
+        first = foot(False) if callable(foot) else foot
+        tail = self._lines(first, width)[:height] if first is not None else []
         whole = body if isinstance(body, TextLines) else self._lines(body, width)
         self._page = max(1, height - len(tail))
         if isinstance(whole, list):
@@ -82,14 +94,19 @@ class Screen:
                 whole.pop()  # nobody should scroll to an empty line
         if len(whole) > self._page:
             self._page = max(1, self._page - 1)  # for the line that says how much is hidden
-        self._beyond = max(0, len(whole) - self._page)
+        stays_at_end = self._top and self.at_end and len(whole) == self._length  # also above a foot that has grown
+        self._beyond, self._length = max(0, len(whole) - self._page), len(whole)
+        if stays_at_end:
+            self.to_end()
         if self._seeks and not isinstance(whole, TextLines):
             self._show_focus(whole)
         self._top = min(max(0, self._top), self._beyond)
         part = whole[self._top : self._top + self._page]  # before drawing: drawing all of a log would take long
         shown = self._lines(part, width) if isinstance(part, TextLines) else part
+        if callable(foot) and not self.at_end:
+            tail = self._lines(foot(True), width)[:height]
         if self._beyond:
-            tail = [*self._lines(self._hidden(), width), *tail]
+            tail = [*self._lines(self._hidden(turns=turns), width), *tail]
         shown += [[] for _ in range(height - len(shown) - len(tail))]
         self._write(_FRAME.format(self._encode([*shown, *tail][:height], width)))
 
@@ -129,12 +146,12 @@ class Screen:
     def at_end(self) -> bool:
         return self._top >= self._beyond
 
-    def _hidden(self) -> Text:
+    def _hidden(self, *, turns: bool) -> Text:
         above, below = self._top, self._beyond - self._top
         parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
         step = max(1, self._page - 1)
         pages = 1 + math.ceil(self._beyond / step)
-        is_long = pages > 2 and step >= _FEWEST
+        is_long = turns and pages > 2 and step >= _FEWEST
         of = [f"page {1 + math.ceil(above / step)} of {pages}"] if is_long else []
         back = ["page up: back"] if is_long and above else []
         return Text(" · ".join([*of, *parts, "↑ ↓ scroll", *back]), style="italic", no_wrap=True, overflow="ellipsis")

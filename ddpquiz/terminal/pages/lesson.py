@@ -10,10 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import LabTitle
-from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
+from ddpquiz.curriculum.concept import Card, Command, Concept, DemoLink, LessonStep, Level, Mistake, Question
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.pages.listing import answer_in_words, asked_view
+from ddpquiz.terminal.pages.steps import diff, markdown_of, result_parts, said_of, text_parts
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
@@ -40,9 +42,16 @@ def lesson(
         Text(f"{concept.track} · {concept.id}", style="quiet"),
         Text(),
         Barred(prose(concept.idea)),
-        *section("Why", markdown(concept.why)),
-        *section("Lesson", markdown(concept.lesson)),
     ]
+    parts += section("Why", markdown(concept.why)) if concept.why else []
+    if concept.in_steps:
+        for number, step in enumerate(concept.steps, 1):
+            parts += section(
+                f"Step {number} of {len(concept.steps)}", *spaced(step_parts(step, concept.asked_in(step)))
+            )
+        parts += section("More", markdown(concept.more)) if concept.more else []
+    else:
+        parts += section("Lesson", markdown(concept.lesson))
     if here:
         parts += section("On your machine", *here)
     if concept.commands:
@@ -51,14 +60,36 @@ def lesson(
         copies = "`ddpquiz demo {1} --copy .` writes the script `{0}.py` into this folder."
         notes = (prose(copies.format(name, f"{pack}/{name}" if pack else name), "quiet") for name in scripts)
         parts += section("Commands", *spaced([*map(_command, concept.commands), *notes]))
-    parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
-    parts += section("Remember", bullets(map(prose, concept.remember)))
+    parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes))) if concept.mistakes else []
+    parts += section("Remember", bullets(map(prose, concept.remember))) if concept.remember else []
     parts += section("See it run", *spaced(map(_demo, concept.demos)))
     if labs:
         rows = ((Text(plain(f"ddpquiz lab {lab.id}"), style="code"), Text(plain(_about(lab)))) for lab in labs)
         parts += section("Build it", columns(rows))
+    asked = [(number, item) for number, step in enumerate(concept.steps, 1) if (item := concept.asked_in(step))]
+    if asked:
+        rows = ((Text(f"step {number}", style="quiet"), prose(answer_in_words(item))) for number, item in asked)
+        parts += section("Answers", columns(rows))
     parts += section("Next", _next(concept, before, after))
     return Group(*parts)
+
+
+def step_parts(step: LessonStep, asked: Card | Question | None) -> list[RenderableType]:
+    """Draw a step to be read: its text, what it asks, its listing with what that shows, and its demo."""
+    parts = text_parts(step)
+    parts += [Group(*asked_view(asked))] if asked else []
+    listing = step.listing
+    if listing:
+        printed, ended = said_of(listing.shows, listing.ranks)
+        parts += result_parts(printed, "", ended=ended)
+    if step.demo:
+        look = [indented(prose(f"Look at {step.demo.look}."))] if step.demo.labels else []
+        parts.append(Group(code(demo_command(step.demo)), *look))
+    parts += [markdown_of(step.then)] if step.then else []
+    if listing and listing.change:
+        printed, ended = said_of(listing.change.shows, listing.ranks)
+        parts += [diff(listing.change), *result_parts(printed, listing.change.then, ended=ended)]
+    return parts
 
 
 def demo_command(link: DemoLink) -> str:

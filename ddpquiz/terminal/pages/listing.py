@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
@@ -16,7 +16,9 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Concept, Item, Kind, Option, Prompt, Proof, Question
+from ddpquiz.curriculum.formula import quantity
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
+from ddpquiz.learning.judge import instruction
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
@@ -36,7 +38,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             sort = f"card · {item.level}"
             parts = [*_head(named(item.key, sort, marks), item.front), Text(), prose(item.back)]
         case Prompt():
-            points = (prose(point.say) for point in item.points)
+            points = (prose(point) for point in item.points)
             parts = [
                 *_head(named(item.key, "explain", marks), item.ask),
                 *section("A model answer", prose(item.answer)),
@@ -95,14 +97,15 @@ def _answer(question: Question, posed: Posed) -> list[RenderableType]:
         case Kind.ORDER:
             return [numbered(code(line.text) for line in asked.lines)]
         case Kind.NUMBER:
-            drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
-            answer = Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good")
+            drawn = ", ".join(f"{name} = {quantity(value)}" for name, value in posed.values.items())
+            answer = Text(plain(expected(posed)), style="good")
             right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
         case Kind.OUTPUT:
             right = Group(Text(plain(asked.answer), style="good"))
         case Kind.SPOT:
             right = Group(Text(plain(expected(posed)), style="good"), Text("fixed:", style="quiet"), code(asked.fix))
-    traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    shown = quantity if question.kind is Kind.NUMBER else str
+    traps = (Group(Text(plain(shown(trap.answer))), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
     return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
 
 
@@ -113,6 +116,36 @@ def _options(options: tuple[Option, ...]) -> RenderableType:
         label = Text("right", style="good") if option.right else Text("wrong", style="bad")
         rows.append((label, Group(text, *([indented(prose(option.why, "quiet"))] if option.why else []))))
     return columns(rows)
+
+
+def asked_view(item: Card | Question) -> list[RenderableType]:
+    """Draw a card or a question without its answer; options and lines are numbered."""
+    if isinstance(item, Card):
+        return [prose(item.front, "bold"), Text("Recall it.", style="quiet")]
+    posed = sample(item)
+    asked = posed.question
+    how = f"{instruction(asked)}{f' The unit is {plain(asked.unit)}.' if asked.unit else ''}"
+    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text(how, style="quiet")]
+    if asked.code:
+        parts.append(indented(numbered_code(asked.code) if asked.kind is Kind.SPOT else code(asked.code)))
+    choices: list[Text] = []
+    if asked.options:
+        options = [asked.options[place] for place in posed.shown]
+        choices = [code(option.text) if option.code else prose(option.text) for option in options]
+    elif asked.lines:
+        choices = [prose(asked.lines[place].text) for place in posed.shown]
+    return [*parts, *([numbered(choices)] if choices else [])]
+
+
+def answer_in_words(item: Card | Question) -> str:
+    """Return the back of a card, or the right answer to a question as `asked_view` draws it."""
+    if isinstance(item, Card):
+        return item.back
+    posed = sample(item)
+    if not item.options:
+        return expected(posed)
+    options = [(number, posed.question.options[place]) for number, place in enumerate(posed.shown, 1)]
+    return "; ".join(f"{number}, {option.text}" for number, option in options if option.right)
 
 
 def ranks_of(proof: Proof) -> str:
@@ -148,15 +181,42 @@ _NEXT = (
 )
 
 
-def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int = 0) -> Group:
-    """Draw the concepts of each track, in learning order, with their numbers of items, and the number of labs."""
+class LearnedSoFar(NamedTuple):
+    """How much of a concept a learner knows: how many cards were seen, and whether its lesson was read."""
+
+    cards: int
+    is_read: bool
+
+    @property
+    def mark(self) -> str:
+        return "✓" if self.is_read else "▸"
+
+
+def curriculum(
+    catalog: Catalog,
+    marks: Marks = MappingProxyType({}),
+    labs: int = 0,
+    learned: Mapping[str, LearnedSoFar] = MappingProxyType({}),
+) -> Group:
+    """Draw the core route, then the other concepts by track, with their numbers of items, and the number of labs.
+
+    `learned` has the concepts that the learner has begun, by name.
+    """
     names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
     widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
-    parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
-    for track in catalog.tracks:
-        concepts = [concept for concept in catalog.concepts if concept.track == track.id]
+    has_marks = bool(learned)
+
+    def table(rows: Sequence[Sequence[Text]]) -> _Rows:
+        return _Rows(widths, rows, has_marks=has_marks)
+
+    head = [Text(word, style="quiet") for word in ("", *_HEAD)]
+    parts: list[RenderableType] = [indented(table([head if has_marks else head[1:]]))]
+    core = [("Core route, to learn first", [one for one in catalog.concepts if one.id in catalog.core])]
+    others = [one for one in catalog.concepts if one.id not in catalog.core]
+    tracks = [(plain(track.title), [one for one in others if one.track == track.id]) for track in catalog.tracks]
+    for title, concepts in (*core, *tracks):
         if concepts:
-            parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
+            parts += section(title, table([_row(concept, learned) for concept in concepts]))
     totals = [
         plural(len(catalog.concepts), "concept"),
         plural(len(catalog.cards()), "card"),
@@ -171,7 +231,8 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
     names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(counts[kind] for kind in kinds)]
     commands = [f"ddpquiz list {' '.join(names_them)}"] if counts else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
-    return Group(*parts, Text(), Text(" · ".join(totals)), *marked_items, *lines)
+    legend = [Text("✓ lesson read · ▸ begun · cards: seen/all", style="quiet")] if learned else []
+    return Group(*parts, Text(), Text(" · ".join(totals)), *legend, *marked_items, *lines)
 
 
 def learning_path(concepts: Sequence[Concept]) -> Group:
@@ -249,11 +310,14 @@ class _Rows:
 
     widths: Sequence[int]
     rows: Sequence[Sequence[Text]]
+    has_marks: bool = False  # each row begins with one
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         numbers = [len(word) for word in _HEAD[2:]]
-        left = options.max_width - self.widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
+        left = options.max_width - self.widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1) - 3 * self.has_marks
         table = Table.grid(padding=(0, 2, 0, 0))
+        if self.has_marks:
+            table.add_column(width=1)
         table.add_column(width=self.widths[0], no_wrap=True)
         table.add_column(width=max(1, min(self.widths[1], left)))
         for width in numbers:
@@ -263,9 +327,13 @@ class _Rows:
         yield table
 
 
-def _row(concept: Concept) -> list[Text]:
-    counts = (Text(f"{len(items)}") for items in (concept.cards, concept.questions, concept.demos))
-    return [Text(concept.id, style="code"), prose(concept.title), *counts]
+def _row(concept: Concept, learned: Mapping[str, LearnedSoFar]) -> list[Text]:
+    counts = [str(len(items)) for items in (concept.cards, concept.questions, concept.demos)]
+    known = learned.get(concept.id)
+    if known:
+        counts[0] = f"{known.cards}/{counts[0]}"
+    mark = [Text(known.mark if known else "", style="good")] if learned else []
+    return [*mark, Text(concept.id, style="code"), prose(concept.title), *map(Text, counts)]
 
 
 def _sort(item: Item) -> str:

@@ -113,9 +113,12 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
+_STYLES = {"none": "good", "quiet": "", "stopped": "warn", "unknown": "warn"}  # of titles; those of faults are bad
+
+
 def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     """Draw a verdict, with what it rests on."""
-    title = Text(verdict.title, style="good" if verdict.fault == "none" else "bad")
+    title = Text(verdict.title, style=_STYLES.get(verdict.fault, "bad"))
     parts: list[RenderableType] = [title, prose(plain(verdict.sentence))]
     if verdict.positions:
         parts += section("Where the ranks stand", columns(map(_position_row, verdict.positions)))
@@ -125,6 +128,8 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
         parts += section("Look next", prose(verdict.advice))
     if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
+    if verdict.evidence:
+        parts += section("Lines of the logs", bullets(Text(plain(text)) for text in verdict.evidence))
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 

@@ -19,18 +19,19 @@ from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 _PACE = 0.3  # seconds that a step is shown while it plays
+_PLAY = Hotkey("a", "play all", "play the calls one after the other, or stop")
 KEYS = (
-    Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next)"),
+    Hotkey("← →", "call", "go to the previous or next call of a rank (space, enter: next)", also=("space", "enter")),
     Hotkey("n N", "operation", "go to just before the first call of the next or previous operation"),
-    Hotkey("space", "play", "play the calls one after the other, or stop"),
+    _PLAY,
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 _BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "end", "go to the end of the run, past the other calls")
-_FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is")
+_FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is", also=("space",))
 _AFTER = (
-    Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
-    Hotkey("enter", "go on", "leave this screen (q and esc do it too)"),
+    Hotkey("→", "step through", "see the run again from its first call, one call at a time; ← begins at its end"),
+    Hotkey("enter", "go on", "leave this screen (space, q and esc do it too)", also=("space",)),
     Hotkey("r", "again", "run it once more"),
 )
 
@@ -98,7 +99,12 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [*([_FINISH] if self._at_end else []), *KEYS, self._leave]
+        keys = [_FINISH, *(key for key in KEYS if key is not _PLAY)] if self._at_end else KEYS
+        return [*keys, self._leave]
+
+    @property
+    def turning(self) -> tuple[str, ...]:
+        return () if self.on_picture and not self._at_end else super().turning  # space is the next call
 
     def patience(self) -> float | None:
         return _PACE if self._playing else None
@@ -111,12 +117,12 @@ class ReplayScreen(RunScreen):
 
     def press(self, key: str) -> None:
         match key:
-            case "space":
+            case "a":
                 self._go(self._at, playing=not self._playing)
             case "enter" if self._at_end:
                 self.finished = True
                 self._leave_screen()
-            case "right" | "enter":
+            case "right" | "enter" | "space":
                 self._go(self._at + 1)
             case "left":
                 self._go(self._at - 1)

@@ -56,6 +56,11 @@ class RunScreen(KeyScreen):
         self.press("q")
 
     @property
+    def status(self) -> str:
+        """What the screen says of the run beside its keys, while there is no note."""
+        return ""
+
+    @property
     def on_picture(self) -> bool:
         return self._page == "picture" and not self.helping
 
@@ -79,6 +84,8 @@ class RunScreen(KeyScreen):
         Digits open logs, except where suggestions are listed: there they start the suggestion of that number.
         """
         here = self.state.all_ranks
+        if not self.on_picture:
+            self.note = ""
         if key in _DIGITS and self._page == "tries" and self.can_start and not self.helping:
             self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
             if self.chosen:
@@ -93,13 +100,16 @@ class RunScreen(KeyScreen):
             super().handle_key(key)
         elif key in GOES_BACK:
             self._open("picture")
+        else:
+            self.note = self.missing(key, self._keys_of_page())
 
     def paint(self, screen: Screen) -> None:
         body, below = self._parts()
-        remark = f"{self.note} · " if self.note else ""
+        shown = self.note or self.status
+        remark = f"{shown} · " if shown else ""
         keys = self.keys() if self.on_picture else self._keys_of_help() if self.helping else self._keys_of_page()
         foot = Text.assemble((remark, "warn"), key_line(keys, screen.console.width - len(remark)))
-        screen.paint(body, Group(*below, foot))
+        screen.paint(body, Group(*below, foot), turns=bool(self.turning))
 
     def _parts(self) -> tuple[RenderableType, Sequence[RenderableType]]:
         width = self.screen.console.width
@@ -136,7 +146,7 @@ class RunScreen(KeyScreen):
         has_script = self.state.began is not None and self.state.began.backend != SIMULATED
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
-        return [*logs, *account, *([source] if has_script else []), *trying]
+        return [*logs, *trying, *account, *([source] if has_script else [])]
 
     def _keys_of_help(self) -> list[Hotkey]:
         return [BACK, *_SCROLLING, *self._page_keys()]

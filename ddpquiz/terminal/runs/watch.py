@@ -34,6 +34,8 @@ _SHARE = 0.1  # of a core that drawing may take
 _IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 _FROM_START = "This is the run again, from its start."
 Begin = Callable[[Request, bool], Run]  # starts a run; the flag tells whether it counts as the run that was asked for
+_FREEZE = Hotkey("f", "freeze", "freeze the picture while the run goes on")
+_FOLLOW = Hotkey("space", "go on", "follow the run again (enter and f do it too)", also=("enter", "f"))
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
 
@@ -205,17 +207,24 @@ class _LiveScreen(RunScreen):
         return on_screen(shown, self.screen.console.size, hint=self.hint)
 
     def picture_keys(self) -> list[Hotkey]:
-        does = "go on" if self._paused else "pause"
-        return [Hotkey("space", does, "stop the picture while the run goes on, or follow the run again"), STOP]
+        return [_FOLLOW if self._paused else _FREEZE, STOP]
 
     def press(self, key: str) -> None:
         if key == "space":
-            self._paused = None if self._paused else (self.run.seen.copy(), self.run.now())
+            self._paused = None
+        elif key == "f":
+            self._paused = (self.run.seen.copy(), self.run.now())
         elif key == "q":
             self._open("picture")
             self._paused, self.outlasted = None, False
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
+
+    @property
+    def status(self) -> str:
+        if self._paused:
+            return f"frozen, the run {'has ended' if self.run.over else 'goes on'}"
+        return "the run has ended" if self.run.over else ""
 
     def wait(self, keys: Keys) -> str | None:
         """Follow the run until a key is pressed or there is something new to paint."""
@@ -233,10 +242,6 @@ class _LiveScreen(RunScreen):
 
     def paint(self, screen: Screen) -> None:
         self._painted, before = self._events, time.process_time()
-        if self._paused:
-            self.note = f"paused, the run {'has ended' if self.run.over else 'goes on'}"
-        else:
-            self.note = "the run has ended" if self.run.over else ""
         super().paint(screen)
         self._cost = time.process_time() - before
 

@@ -9,7 +9,8 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -17,30 +18,52 @@ from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContext, SittingScreen
 
-# The points of an explanation: which are ticked, by which words, and the model answer to compare with.
+# The points of an explanation: the model answer to compare with, and which points are ticked, by whom.
 
-_HOW_TICKED = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
-MARKS = {True: ("✓ ", "good"), False: ("✗ ", "bad")}
-_HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
+_HOW = "Compare your text with the model answer. A number ticks a point that your text makes, or removes the tick."
+_HOW_BY_PROGRAM = "Ticked by the program that you named. You decide: a number changes a tick."
+_NOT_SCORED = (
+    "Nothing is scored or saved here: compare your text with these points. In a terminal you tick them; in a pipe, "
+    "a program that --judge names can do it."
+)
+_TICKED, _OPEN = ("✓ ", "good"), ("○ ", "quiet")
 
 
 def check(explanation: Explanation) -> list[RenderableType]:
-    """Draw a model answer, and each point with the words that ticked it."""
+    """Draw a model answer, and each point with its tick and who made it."""
+    rows = [
+        (Text.assemble(_TICKED if point.made else _OPEN, (f"{number}", "key")), _point(point))
+        for number, point in enumerate(explanation.points, 1)
+    ]
+    how = _HOW_BY_PROGRAM if explanation.opinion else _HOW
+    counted = Text(count(explanation), style="head")
+    return [*_answer(explanation), counted, Text(how, style="quiet"), Text(), columns(rows)]
+
+
+def not_scored(explanation: Explanation) -> RenderableType:
+    """Draw a model answer and the points, where nobody can tick them."""
+    points = bullets(prose(point.say) for point in explanation.points)
+    head = Text("A good answer makes these points", style="head")
+    return Group(*_answer(explanation), head, indented(points), Text(), Text(_NOT_SCORED, style="quiet"))
+
+
+def _answer(explanation: Explanation) -> list[RenderableType]:
     answer = indented(prose(explanation.prompt.answer))
     parts: list[RenderableType] = [Text("A model answer", style="head"), answer, Text()]
     if explanation.opinion and explanation.opinion.remark:
         parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
-    how = _HOW_BY_JUDGE if explanation.opinion else _HOW_TICKED
-    rows = [
-        (Text.assemble(MARKS[point.made], (f"{number}", "key")), _point(point, explanation))
-        for number, point in enumerate(explanation.points, 1)
-    ]
-    return [*parts, Text(count(explanation), style="head"), Text(how, style="quiet"), Text(), columns(rows)]
+    return parts
 
 
 def count(explanation: Explanation) -> str:
-    """Return how many points were made, as a sentence."""
-    return f"You made {explanation.made} of {len(explanation.points)} points."
+    """How many points are ticked, and by whom, as a sentence."""
+    ticked = f"{explanation.made} of {plural(len(explanation.points), 'point')}"
+    if not explanation.opinion:
+        return f"You ticked {ticked}."
+    if not any(point.changed for point in explanation.points):
+        return f"Your program ticked {ticked}."
+    yours = sum(point.made and point.changed for point in explanation.points)
+    return f"{ticked} are ticked: {explanation.made - yours} by your program, {yours} by you."
 
 
 def summary(done: Sequence[Explanation]) -> RenderableType:
@@ -48,26 +71,21 @@ def summary(done: Sequence[Explanation]) -> RenderableType:
     if not done:
         return Text("Done: nothing explained.", style="head")
     made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
-    parts: list[RenderableType] = [Text(f"Done: you made {made} of {asked} points.", style="head")]
-    missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
+    who = "" if any(one.opinion for one in done) else " by you"
+    parts: list[RenderableType] = [Text(f"Done: {made} of {asked} points are ticked{who}.", style="head")]
+    missed = [prose(point.say) for one in done for point in one.points if not point.made]
     if missed:
-        parts += section("Left out", bullets(missed))
+        parts += section("Not ticked", bullets(missed))
     concept = done[-1].prompt.concept
     rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
     rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
     return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
 
 
-def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
-    why = ""
-    if point.overruled:
-        why = "changed by you"
-    elif point.words:
-        why = f"found: {', '.join(point.words)}"
-    elif not explanation.opinion:
-        why = f"not found: {', '.join(point.point.words)}"
-    say = prose(point.point.say)
-    return Group(say, Text(plain(why), style="quiet")) if why else say
+def _point(point: CheckedPoint) -> RenderableType:
+    if not point.by_program:
+        return prose(point.say)
+    return Group(prose(point.say), Text("changed by you" if point.changed else "ticked by your program", style="quiet"))
 
 
 class _Drafts:
@@ -96,7 +114,9 @@ _FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-_CONFIRM = Hotkey("enter", "go on", "show the next page; after the last one, confirm the ticks and go on")
+_CONFIRM = Hotkey(
+    "enter", "go on", "show the next page; after the last one, confirm the ticks and go on", also=("space",)
+)
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
 _MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
@@ -121,7 +141,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         self._area = TextArea()  # written so far, of the prompt on screen
         self._width = 80  # of the screen
         self._editor = editor  # each prompt opens it by itself
-        self._judge = judge  # ticks the points beforehand, instead of their words; may raise UserError
+        self._judge = judge  # ticks the points beforehand; may raise UserError
         self._receipts: list[log_rows.Receipt] = []  # of the explanations, in order
         self.by_lines = ExplainByLines(self)
         self._resume_draft()
@@ -160,25 +180,21 @@ class ExplainScreen(TypingScreen, SittingScreen):
         return self.state.checking
 
     @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self.state.checking else ()  # nobody confirms points that were not seen
-
-    @property
     def writing(self) -> bool:
         return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
         prompt = self.state.prompt
         if prompt is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
+            return Group(self.summary(), Text())
         parts: list[RenderableType] = [self.where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
-            yours = indented(Text(plain(explanation.text), style="quiet"))
-            parts += [Text(), yours, Text(), *check(explanation)]
+            yours = indented(Text(plain(explanation.text)))
+            parts += [Text(), Text("Your text", style="head"), yours, Text(), *check(explanation)]
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]
-        return Group(*parts, Text(), *note_lines(self.note))
+        return Group(*parts, Text())
 
     def above_keys(self) -> list[RenderableType]:
         if not self.writing:
@@ -195,7 +211,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         if prompt is None:
             return [LEAVE, *undo, HELP]
         if self.escaped:
-            return [FROM_ESCAPE, *self.escape_keys()]
+            return self.escape_keys()
         if not self.state.checking:  # enter ends the text too on an empty line, once something is written
             by_enter = self.text.strip() and self._area.on_empty_last_line
             return [replace(_FINISH, key="ctrl+d/enter") if by_enter else _FINISH]
@@ -248,7 +264,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
                 self.edit()
 
     def _press_while_checking(self, key: str) -> None:
-        if key in ("enter", "space"):
+        if key == "enter":
             self._do(ExplainAction.NEXT)
             if self._editor:
                 self.edit()
@@ -281,6 +297,15 @@ class ExplainScreen(TypingScreen, SittingScreen):
         else:
             self.note = "Write a sentence or two first; esc s skips."
 
+    def compare(self, text: str) -> Explanation:
+        """Take a text where nobody can tick its points; it is saved only if the learner's program ticked them."""
+        assert self.state.prompt is not None  # noqa: S101
+        opinion = self._opinion(text)
+        if opinion:
+            self._do(WriteLine(text, opinion))
+            return self.state.done[-1]
+        return explain.explanation(self.state, self.state.prompt, text, None, self.context.clock())
+
     def _opinion(self, text: str) -> Opinion | None:
         """Ask the learner's program about a text; None without one, and when it fails, which becomes the note."""
         judge, prompt, opinions = self._judge, self.state.prompt, list[Opinion]()
@@ -294,7 +319,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
         after, (added, removed) = explain.step(self.state, event, now)
         before = self._receipts.pop() if removed else None
         if added:
-            points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
+            points = [log_rows.PointRow(each.say, each.by_program, each.changed) for each in added.points]
             row = log_rows.ExplanationRow(item=added.prompt.key, took=added.took, given=added.text, points=points)
             self._receipts.append(self.context.progress.explain(row, now, instead_of=before))
         elif before:

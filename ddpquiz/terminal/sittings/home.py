@@ -1,24 +1,24 @@
 """The home screen, and the page for a pipe: the learner's standing, and what to do next."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
+from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise
 from ddpquiz.learning.standing import standing as count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey, note_lines
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
-from ddpquiz.terminal.sittings.path import PathScreen, lesson_page, path_to_go_on
+from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
 from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
@@ -27,16 +27,15 @@ _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has 
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
-_READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 _CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
-_KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
+_KEYS = {Act.STUDY: "s", Act.LEARN: "l", Act.TEST: "t", Act.MORE: "n"}
+_BAR = 20  # columns of the core route
 WELCOME = (
-    "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
-    "machine. What you learn comes back just before you would forget it, and every answer is saved at once. You can "
-    "run what an answer claims: press `d` for the demo, and on a card or answer `p` for the proof."
+    "ddpquiz teaches distributed training: lessons that run on real ranks of this machine, questions, and cards that "
+    "come back just before you would forget them. Every answer is saved at once."
 )
 COMMANDS = (
-    ("learn", "go through a concept step by step: lesson, demo, cards, questions, lab"),
+    ("learn", "go through a concept step by step, answer and run it, then recall its cards"),
     ("study", "recall cards, each just before you would forget it"),
     ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
     ("explain", "explain a concept in your own words, and check your points"),
@@ -49,6 +48,9 @@ COMMANDS = (
     ("doctor", "check that everything works on this machine"),
 )
 _TRACKS = 5  # that are shown
+
+
+Rows = Sequence[tuple[str, Text]]  # a name, and what is said of it
 
 
 class Home(SittingScreen):
@@ -77,22 +79,27 @@ class Home(SittingScreen):
     def body(self) -> RenderableType:
         if self._page:
             return self._page
-        advised = [] if self._now.fresh else section("Next", self._advice())
-        return Group(standing(self._now), *advised, Text(), *note_lines(self.note))
+        best, *others = advise(self._now)
+        following = [("Next", Text.assemble(("enter", "key"), f"  {plain(best.what)}: {plain(best.why)}"))]
+        keyed = {_KEYS[one.act]: one.what for one in others if one.act is not best.act}
+        if keyed and not self._now.fresh:
+            following.append(
+                ("Also", _in_a_line((Text(key, style="key"), Text(plain(what))) for key, what in keyed.items()))
+            )
+        return Group(standing(self._now, following), Text())
 
     def keys(self) -> list[Hotkey]:
         if self._page:
-            return [_READ_ON, _CLOSE]
-        now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
+            return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
+        now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
         keys = [
-            self._path_key(),
+            self._next_key(),
             study,
             more_key(now.more) if now.more else None,
+            Hotkey("l", "lesson", self._lesson()) if now.path else None,
             Hotkey("t", "test", f"ten questions about {about}"),
-            Hotkey("l", "lesson", f'read about "{subject.title}", {why}') if subject else None,
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
             if demo
             else None,
@@ -109,7 +116,9 @@ class Home(SittingScreen):
         match key:
             case "q":
                 self.left = True
-            case "enter" if path := self._now.path:
+            case "enter" | "space":
+                self.press(_KEYS[self._best.act])
+            case "l" if path := self._now.path:
                 self._visit(lambda: self.learn(path.concept))
             case "s" if "s" in known:
                 self._study(NEW_A_DAY, ahead=_STUDY not in self.keys())
@@ -117,8 +126,6 @@ class Home(SittingScreen):
                 self._study(self._now.begun + self._now.more)
             case "t":
                 self._visit(lambda: self.ask_questions(self._now.next_concept))
-            case "l" if subject := self._now.weakest or self._now.next_concept:
-                self._page = lesson_page(self.context.catalog, subject)
             case "d" if self._demo:
                 self.run_demo(self._demo, DemoVisit(step=self._now.fresh))
                 self._look_again()
@@ -142,22 +149,21 @@ class Home(SittingScreen):
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
 
-    def _path_key(self) -> Hotkey | None:
+    @property
+    def _best(self) -> Advice:
+        """What is best done next."""
+        return advise(self._now)[0]
+
+    def _lesson(self) -> str:
         path = self._now.path
         if path is None or path.current is None:
-            return None
-        does = "begin" if self._now.fresh else "go on"
-        return Hotkey("enter", does, f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}')
+            return ""
+        return f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}'
 
-    def _advice(self) -> RenderableType:
-        rows = []
-        for advice in advise(self._now):
-            _, name, *rest = advice.command.split()
-            key = "enter" if advice.on_path else "n" if "--new" in rest else _KEYS[name]
-            title = self.context.concepts[rest[0]].title if rest and rest[0] in self.context.concepts else ""
-            does = "study more" if key == "n" else f'{name} "{title}"' if title else name
-            rows.append((Text(key, style="key"), Text(plain(f"{does}: {advice.why}"))))
-        return columns(rows)
+    def _next_key(self) -> Hotkey:
+        return Hotkey(
+            "enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}", also=("space",)
+        )
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
         self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))
@@ -167,6 +173,11 @@ class Home(SittingScreen):
         self._leave(run)
         self._due_was_shown = False
         self._look_again()
+
+    @property
+    def first_lesson(self) -> Concept | None:
+        """The concept that a learner begins with who has done nothing yet."""
+        return self._now.path.concept if self._now.fresh and self._now.path else None
 
     def look(self) -> Standing:
         return look(self.context)
@@ -197,19 +208,75 @@ class Home(SittingScreen):
 def look(context: SessionContext) -> Standing:
     """Where the learner stands now, and the path to go on with."""
     concepts, day = context.catalog.concepts, study_day(context.clock())
-    return replace(count_standing(context.progress, concepts, day), path=path_to_go_on(context))
+    history = history_of(context)
+    return replace(
+        count_standing(context.progress, concepts, day),
+        path=path_to_go_on(context),
+        core=len(context.catalog.core),
+        core_read=sum(map(history.has_read, context.catalog.core)),
+    )
 
 
-def standing(now: Standing) -> RenderableType:
-    """Draw where the learner stands."""
-    return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME) if now.fresh else _figures(now))
+def visit_home(context: SessionContext, console: Console) -> None:
+    """Show home until the learner leaves it; who has done nothing yet meets four ranks first."""
+    screen = Home(context)
+    if first := screen.first_lesson:
+        from ddpquiz.terminal.sittings.first_contact import FirstContact  # only the first start needs it
+
+        contact = FirstContact(context.ranks, first.title)
+        contact.show(console)
+        if contact.quits:
+            show(console, screen.summary())
+            return
+        if contact.goes_on:
+            screen.press("enter")
+    run_session(screen, console)
+
+
+def standing(now: Standing, following: Rows) -> RenderableType:
+    """Draw where the learner stands; `following` says what to do next."""
+    head: list[RenderableType] = [Text("ddpquiz", style="head"), Text()]
+    if now.fresh:
+        head += [prose(WELCOME), Text()]
+    core = [("Core route", _core(now))] if now.core else []
+    parts = [*head, _named([*core, *following])]
+    return Group(*parts, *([] if now.fresh else [Text(), _figures(now)]))
 
 
 def page(now: Standing) -> Group:
     """Draw the page for a pipe: where the learner stands, what to do next, and the commands."""
-    advised = columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in advise(now))
+    best, *others = (
+        (
+            Text(plain(one.command), style="code"),
+            Text(plain(f'"{one.concept.title}": {one.why}' if one.concept else one.why)),
+        )
+        for one in advise(now)
+    )
+    following = [("Next", _in_a_line([best]))]
+    if others and not now.fresh:
+        following.append(("Also", _in_a_line((command,) for command, _ in others)))
     rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
-    return Group(standing(now), *section("Next", advised), *section("Commands", columns(rows)))
+    return Group(standing(now, following), *section("Commands", columns(rows)))
+
+
+def _named(rows: Rows) -> RenderableType:
+    return columns((Text(f"{name:10}", style="quiet"), text) for name, text in rows)
+
+
+def _in_a_line(parts: Iterable[Sequence[Text]]) -> Text:
+    """Draw parts, each of one or two texts, in as much of one line as there is."""
+    line = Text(" · ", style="quiet").join(
+        Text("  " if len(part) > 1 and part[0].style == "code" else " ").join(part) for part in parts
+    )
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _core(now: Standing) -> Text:
+    """Draw how much of the core route was read."""
+    done = _BAR * now.core_read // now.core
+    said = f"  {now.core_read} of {plural(now.core, 'lesson')}"
+    return Text.assemble(("━" * done, "good"), ("─" * (_BAR - done), "quiet"), said)
 
 
 def _figures(now: Standing) -> RenderableType:
@@ -225,7 +292,7 @@ def _figures(now: Standing) -> RenderableType:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "no verdict yet: answer more questions about one concept"))
-    lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
+    lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
     title = "Tracks, the weakest first" if judged else "Tracks that you have answered questions about"
     return Group(lines, *(section(title, _tracks(now)) if now.tracks else []))
@@ -246,7 +313,7 @@ def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
     today = f"{now.new_today} for today" if now.new_today else f"{now.begun} done today"
-    return f"{today}, {plural(now.new, 'card')} not seen yet"
+    return f"{today}, {now.new} in the lessons that you have begun"
 
 
 def due(now: Standing) -> str:

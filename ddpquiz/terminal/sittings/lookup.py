@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.search import Hit
-from ddpquiz.terminal.kit.key_screen import Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import prose
@@ -37,9 +37,11 @@ class Lookup:
     def key(self, key: str) -> Lookup | None:
         """Return the search after a key; None goes back to the sitting."""
         match key:
+            case _ if self.open and key in GOES_BACK:
+                return replace(self, open=False, answered=False)
             case "escape":
-                return replace(self, open=False, answered=False) if self.open else None
-            case "enter" if self.open:
+                return None
+            case "enter" if self.open and not self.hits[self.at].is_prose:
                 return replace(self, answered=True)
             case _ if self.open:
                 return self
@@ -87,10 +89,11 @@ class Lookup:
         return [] if self.open else [Text.assemble("/", self.area.line())]
 
     def keys(self) -> list[Hotkey]:
-        back = Hotkey("esc", "back to the list" if self.open else "back to the card")
         if self.open:
+            back = Hotkey("esc", "back to the list", "back to the list (q and backspace do it too)", also=GOES_BACK)
             answer = [] if self.answered or self.hits[self.at].is_prose else [Hotkey("enter", "show the answer")]
-            return [*answer, Hotkey("space", "next page"), back]
+            return [*answer, back, HELP]
+        back = Hotkey("esc", "back to the card")
         if not self.hits:
             return [back]
         return [Hotkey("enter", "read"), Hotkey("↑↓", "choose"), back]

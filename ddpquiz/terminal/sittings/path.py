@@ -1,9 +1,10 @@
 """The guided path on the screen: the stages of a concept one after the other, and where the learner is."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
@@ -17,15 +18,19 @@ from ddpquiz.learning.guided_path import (
     guided_path,
     load_history,
     next_path,
+    route,
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
+from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.lesson import lesson
 from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.steps import LessonScreen
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
@@ -37,12 +42,42 @@ class PathScreen(SittingScreen):
     def __init__(self, context: SessionContext, concept: Concept) -> None:
         super().__init__(context)
         self._visits = 0
-        self._reads = False  # the lesson is on the screen
+        self._reads = False  # a lesson in one text is on the screen
+        self.lesson: LessonScreen | None = None  # a lesson in steps, which takes the place of this screen
         self._go_to(concept)
 
     def _go_to(self, concept: Concept) -> None:
         self.path = path_of(self.context, concept)
-        self._reads = self._is_current(StageName.LESSON)
+        if self._is_current(StageName.LESSON):
+            self._open_lesson()
+
+    def _open_lesson(self) -> None:
+        concept = self.path.concept
+        if concept.in_steps:
+            here = replace(self.context, place=self.path.place(StageName.LESSON), back_to="stages")
+            self.lesson = LessonScreen(here, concept, history_of(self.context), self.path.step)
+        else:
+            self._reads = True
+
+    def show(self, console: Console) -> None:
+        """Show the stages and the steps of a lesson in turn, on one screen."""
+        with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+            while not self.left:
+                if lesson := self.lesson:
+                    lesson.loop(screen, keys)
+                    self.leave_lesson(lesson)
+                else:
+                    self.loop(screen, keys)
+
+    def leave_lesson(self, lesson: LessonScreen) -> None:
+        """Go back from the steps of a lesson to the stages, or leave with it."""
+        self.lesson = None
+        self._look_again()
+        self.left = lesson.leaves_path
+
+    @property
+    def closed(self) -> bool:
+        return self.left or self.lesson is not None
 
     @property
     def scene(self) -> Hashable:
@@ -53,10 +88,6 @@ class PathScreen(SittingScreen):
         return self._reads
 
     @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self._reads else ()
-
-    @property
     def over(self) -> bool:
         return False
 
@@ -65,21 +96,28 @@ class PathScreen(SittingScreen):
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
-        where = f"Next is {self.path.place(now.stage)}." if now else "You have finished this path."
+        where = f"Next is {self.path.position}." if now else "You have finished this path."
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), Barred(prose(concept.idea)), Text()]
-        return Group(*head, stages(self.path), Text(), Text(where, style="accent"), Text(), *note_lines(self.note))
+        read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
+        end = [*map(prose, ending(self.context, concept)), Text()] if concept.in_steps and read else []
+        where_next = [Text(where, style="accent"), Text()]
+        return Group(*head, stages(self.path), Text(), *end, *where_next)
 
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
         if self._reads:
-            on = Hotkey("enter", "go on", "show the next page; after the last one, go on with the next stage")
+            more = "show the next page; after the last one, go on with the next stage"
+            on = Hotkey("enter", "go on", more, also=("space",))
             skip = Hotkey("s", "skip", "leave the rest of the lesson out, and go on with the next stage")
             back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (q and backspace do it too)")
             return [on, skip, back, HELP]
         key = "n" if now else "enter"  # at the end of a path, both
-        following = Hotkey(key, "next concept", "go on with the path of the next concept")
+        also = () if now else ("space",)
+        following = Hotkey(key, "next concept", "go on with the path of the next concept", also=also)
         keys = [
-            Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}") if now else following,
+            Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}", also=("space",))
+            if now
+            else following,
             Hotkey("s", "skip", "leave this stage out") if now else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
@@ -98,7 +136,7 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "n" or (key == "enter" and not now):
             self._next_concept()
-        elif key == "q" or (key == "escape" and self.context.back_to):
+        elif key == "q":
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:
@@ -114,7 +152,7 @@ class PathScreen(SittingScreen):
     def _open(self, stage: PathStage) -> None:
         match stage.stage:
             case StageName.LESSON:
-                self._reads = True
+                self._open_lesson()
             case StageName.PREDICTION | StageName.DEMO if self.path.demo:
                 self._demo(self.path.demo, predict=stage.stage is StageName.PREDICTION)
             case StageName.CARDS:
@@ -187,22 +225,42 @@ class PathScreen(SittingScreen):
             return Group()
         name, now = self.path.concept.id, self.path.current
         if now:
-            return prose(f"Next is {self.path.place(now.stage)}. Go on with `ddpquiz learn {name}`.")
+            return prose(f"Next is {self.path.position}. Go on with `ddpquiz learn {name}`.")
         return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
 
 
 def path_of(context: SessionContext, concept: Concept) -> GuidedPath:
     """How far the path through a concept is now."""
-    return guided_path(concept, context.catalog.labs_about(concept.id), _history(context))
+    return guided_path(concept, context.catalog.labs_about(concept.id), history_of(context))
 
 
-def path_to_go_on(context: SessionContext) -> GuidedPath | None:
-    """The path to go on with now; None if all are finished."""
-    return next_path(context.catalog.concepts, context.catalog.labs, _history(context))
+def path_to_go_on(context: SessionContext, within: Sequence[Concept] = ()) -> GuidedPath | None:
+    """The path to go on with now, of all concepts or of some; None if all are finished."""
+    history = history_of(context)
+    return next_path(within or route(context.catalog, history), context.catalog.labs, history)
 
 
-def _history(context: SessionContext) -> PathHistory:
+def history_of(context: SessionContext) -> PathHistory:
+    """What the learner has done so far."""
     return load_history(context.progress, study_day(context.clock()))
+
+
+def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
+    """Return what a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
+    day = study_day(context.clock())
+    hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
+    cards = [card.key for card in concept.cards if card.key not in hidden]
+    new = sum(key not in memories or memories[key].first is None for key in cards)
+    ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
+    if new:
+        back = f"Its {plural(new, 'new card')} come next: each comes back just before you would forget it."
+    elif ahead:
+        soonest = min(ahead)
+        when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
+        back = f"{when} {plural(ahead[soonest], 'card comes', 'cards come')} back: `ddpquiz study`."
+    else:
+        back = "`ddpquiz study` asks its cards again, each just before you would forget it."
+    return f"You can now {concept.able or f'explain this: {concept.idea}'}", back
 
 
 def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
@@ -238,6 +296,9 @@ def stages(path: GuidedPath) -> RenderableType:
 def _about(path: GuidedPath, each: PathStage) -> str:
     link, lab = path.demo, path.lab
     match each.stage:
+        case StageName.LESSON if each.count:
+            left = f", {each.left} left" if 0 < each.left < each.count else ""
+            return f"{plural(each.count, 'step')} to read, answer and run{left}"
         case StageName.LESSON:
             return "why, how, real commands, mistakes"
         case StageName.PREDICTION if link:

@@ -15,15 +15,15 @@ from ddpquiz.curriculum.concept import DemoLink, DemoProof, Kind, Question
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
 from ddpquiz.events.run_state import RunState
 from ddpquiz.learning.answers import save_answer
-from ddpquiz.learning.guided_path import save_seen
+from ddpquiz.learning.guided_path import has_begun, save_seen
 from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.quiz import Answer
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.question_view import ESCAPE, AnswerScreen, command_line
+from ddpquiz.terminal.sittings.question_view import AnswerScreen, command_line
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -90,11 +90,7 @@ class PredictedRun:
     @property
     def hint(self) -> Hint:
         """What to look at during the run, what was predicted, and whether that was right."""
-        if self.answer is None:
-            return Hint(self.link.look)
-        said = f'You predicted "{self.answer.words}".'
-        why = " ".join(self.answer.verdict.whys)
-        return Hint(self.link.look, said, _verdict_line(self.answer, self.posed), why)
+        return _hint(self.link, self.answer, self.posed) if self.answer else Hint(self.link.look)
 
     def outcome(self, run: RunState, progress: Progress, at: datetime) -> RenderableType:
         """Save what the run has shown, and draw why a wrong prediction is wrong."""
@@ -128,9 +124,22 @@ class PredictedRun:
             return None
         concept = self.catalog.concept(self.posed.question.concept)
         answer = Answer(self.posed, self.answer.words, self.answer.verdict, at, self.took)
+        cards = concept.cards if self.in_path or has_begun(progress, concept) else ()  # nobody recalls what is new
         if not self.in_path:  # which saves that itself
             save_seen(progress, concept, self.link, at)
-        return save_answer(progress, answer, concept.cards).made_due_card
+        return save_answer(progress, answer, cards).made_due_card
+
+
+def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
+    """What to look at during a run, and what an answer that was given before it has predicted."""
+    words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+    return _hint(link, Prediction(words, answer.verdict), answer.posed)
+
+
+def _hint(link: DemoLink, prediction: Prediction, posed: Posed) -> Hint:
+    said = f'You predicted "{prediction.words}".'
+    reasons = () if prediction.verdict.right else posed.question.steps
+    return Hint(link.look, said, _verdict_line(prediction, posed), " ".join((*prediction.verdict.whys, *reasons)))
 
 
 def _verdict_line(prediction: Prediction, posed: Posed) -> str:
@@ -161,12 +170,6 @@ class PredictionScreen(AnswerScreen):
     def answering(self) -> Posed:
         return self._posed
 
-    def handle_key(self, key: str) -> None:
-        """Obey a key. Raises NoRun if it declines the run, as pressing esc twice does while an answer is typed."""
-        if self.escaped and key == ESCAPE:
-            raise NoRun
-        super().handle_key(key)
-
     def enter(self, key: str) -> None:
         """Add a key to the answer; enter without an answer asks for one."""
         if key == "enter" and not self.entry.text:
@@ -188,12 +191,15 @@ class PredictionScreen(AnswerScreen):
         head = Text.assemble(
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
-        counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
+        counts = Text(
+            "It counts as in a test; once its lesson has begun, a wrong one makes a card due.",
+            style="quiet",
+        )
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
         field = command_line() if self.escaped else question_view.field(self._posed.question, self.entry)
-        return [*note_lines(self.note), *([field] if self.typing else [])]
+        return [field] if self.typing else []
 
     def keys(self) -> list[Hotkey]:
         keys = self.entry.keys(self._posed.question)

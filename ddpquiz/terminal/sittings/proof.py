@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
 from ddpquiz.curriculum.packs import require_consent
-from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
@@ -94,10 +94,11 @@ class _ProofScreen(KeyScreen):
         return [Text("The run does not agree with the answer; please report it.", style="bad")]
 
     def keys(self) -> list[Hotkey]:
-        return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
+        more = "back to where you were (space, p, q, esc and backspace do it too)"
+        return [Hotkey("enter", "back", more, also=("space", "p", *GOES_BACK)), HELP]
 
     def press(self, key: str) -> None:
-        self.left = key in ("enter", "space", "p", *GOES_BACK)
+        self.left = key == "enter"
 
     def interrupt(self) -> None:
         self.left = True
@@ -231,7 +232,7 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     if "\n" in asked.answer:
         return _ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
-    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+    return _ProofOutcome(Text.assemble(mark, plain(f"the answer is {expected(posed)}")), held)
 
 
 @contextlib.contextmanager

@@ -56,8 +56,10 @@ class TypingScreen(KeyScreen):
             return
         is_command, self.escaped = self.escaped and pasted(key) is None, False
         self.note = ""
-        if not is_command and key == ESCAPE:
+        if key == ESCAPE:
             self.escaped = True
+            if is_command:
+                self.obey(key)
         elif (key == HELP.key and not self.text) or (is_command and key in {each.key for each in self.escape_keys()}):
             self.obey(key)
         elif not is_command or len(key) == 1:
@@ -75,11 +77,11 @@ class TypingScreen(KeyScreen):
 
 def command_line() -> Text:
     """Draw what stands in place of a text while a key is a command."""
-    return Text.assemble(("command: ", "warn"), ("_", "accent"))
+    return Text.assemble(("command: ", "warn"), ("_", "accent"), (" (any other key goes on with the text)", "quiet"))
 
 
 _SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
+_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number", also=tuple("0123456789"))
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
@@ -388,7 +390,8 @@ def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
     rows: list[tuple[Text, RenderableType]] = []
     for place in verdict.chosen:
         if place != at_fault:
-            why = verdict.whys or ("The fault is in another line.",)
+            look = next(iter(question.hints), "")  # where nobody wrote why this line is right
+            why = verdict.whys or (f"The fault is in another line. {look}".rstrip(),)
             shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
             rows.append((_number(place, "✗>", "bad"), shown))
     mark = "✓>" if at_fault in verdict.chosen else "✓ "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -18,15 +18,16 @@ from ddpquiz.curriculum.concept import DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery, quiz, quiz_scores
-from ddpquiz.learning.answers import AnswerLog
+from ddpquiz.learning.answers import AnswerLog, SavedAnswer
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import confidence_keys
+from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.kit.key_screen import FROM_ESCAPE, HELP, QUIT, Hotkey, note_lines
-from ddpquiz.terminal.kit.layout import columns, header
+from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey, note_lines
+from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
 from ddpquiz.terminal.sittings.question_view import (
@@ -110,11 +111,22 @@ def ask_questions(context: SessionContext, choice: QuizChoice, console: Console,
     count = len(fitting) if choice.adaptive else choice.count
     asked = quiz.choose_questions(fitting, count, dice, right)
     opening = _already(catalog, earlier) if earlier else ""
+    fresh = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
+    begun = _left_exam(context, choice, fresh, rows) if choice.exam and not piped else None
+    if begun:
+        opening = f"Going on with this exam: {len(begun.quiz.answers)} of {len(begun.quiz.asked)} have an answer."
+    begun = begun or UnfinishedExam(fresh, {})
     command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
-    begun = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
-    screen = QuizScreen(context, begun, dice, command)
+    screen = QuizScreen(context, begun.quiz, dice, command, begun.saved)
     run_session(screen, console, lines=lines)
     return screen
+
+
+def _left_exam(context: SessionContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:
+    """The exam that the same command line began and that was left before its end."""
+    home, kept = context.progress.path.parent, {row.receipt for row in rows}
+    questions = _on_machine([question for concept in context.catalog.concepts for question in concept.questions])
+    return load_exam(home, choice.command, fresh, questions, kept)
 
 
 def _on_machine(questions: list[Question]) -> list[Question]:
@@ -170,23 +182,31 @@ _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz."""
 
-    def __init__(self, context: SessionContext, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        state: Quiz,
+        dice: random.Random,
+        command: QuizCommand,
+        saved: Mapping[str, SavedAnswer] | None = None,  # what an exam that goes on has in the log
+    ) -> None:
         super().__init__(context)
         self.quiz = state
         self.note = command.opening
         self.command = command
         self.by_lines: QuizByLines = QuizByLines(self)
         self._first: Quiz | None = None  # before what was wrong was asked once more
-        self._log = AnswerLog(context.progress, context.concepts)
+        self._log = AnswerLog(context.progress, context.concepts, saved)
         self._dice = dice
         self.number_entry = _NumberEntry()
+        self._reviewed: int | None = None  # the place of the question whose verdict was opened after an exam
         before = self._strengths(state.began).values()
         self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
     @property
     def scene(self) -> Hashable:
         now = self.quiz
-        return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped
+        return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped, self._reviewed
 
     @property
     def added(self) -> Hashable:
@@ -197,14 +217,16 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return self.quiz.over
 
     @property
-    def turning(self) -> tuple[str, ...]:
-        return ("enter",) if self.over and self.quiz.rules.exam else ()  # nobody leaves verdicts that were not seen
+    def reading(self) -> bool:
+        return self.over and self.quiz.rules.exam  # nobody leaves verdicts that were not seen
 
     def body(self) -> RenderableType:
         if self.quiz.overview:
             return overview(self.quiz, self.number_entry)
+        if self._reviewed is not None:
+            return Group(*quiz_result.review_of(self._exam, self._reviewed))
         if self.quiz.posed is None:
-            return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
+            return Group(self._result(), Text(), *quiz_result.review(self._exam))
         if answer := self.quiz.shown:
             head = Group(self.where(), question_view.verdict(answer), Text())
             view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
@@ -216,8 +238,9 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
         posed = self.typing
         left = self._left()
+        remarks = [] if self.note else self.remarks()
         field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
-        return [*self.remarks(), *field, *([question_view.remaining(left)] if left is not None else [])]
+        return [*remarks, *field, *([question_view.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
         left = self._left()
@@ -234,6 +257,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         has_demo = self._demo is not None
+        if self._reviewed is not None:
+            return _review_keys(self._exam, self._reviewed)
         keys = _key_line(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
         return inside(keys, self.quiz, self.leave)
 
@@ -244,6 +269,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def press(self, key: str) -> None:
         posed = self.quiz.posed
         match key:
+            case _ if self._reviewed is not None:
+                self._press_in_review(self._reviewed, key)
             case "u":
                 self.number_entry.clear()
                 self.do(QuizAction.UNDO)
@@ -253,13 +280,19 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._press_in_overview(key)
             case _ if posed is None:
                 self._press_at_end(key)
+            case _:
+                self._press_on_item(posed, key)
+
+    def _press_on_item(self, posed: Posed, key: str) -> None:
+        """Obey a key while a question or its verdict is on the screen."""
+        match key:
             case "d":
                 self._show_demo()
             case "f":
                 self.flag(posed.question.key)
             case "p":
                 self._prove(posed)
-            case "enter" | "space" | "escape" if self.quiz.judged:
+            case "enter" | "escape" if self.quiz.judged:
                 self._go_on(key)
             case _ if not self.quiz.judged:
                 self._press_on_question(posed, key)
@@ -272,14 +305,39 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _press_in_overview(self, key: str) -> None:
         if (place := self.number_entry.press(key, self.quiz)) is not None:
             self.do(GoTo(place))
+        elif key == "escape":
+            self.do(QuizAction.UNDO)
 
     def _press_at_end(self, key: str) -> None:
         if key == "d":
             self._show_demo()
-        elif key == "r" and self.quiz.missed:
+        elif self.quiz.rules.exam and key == "p":
+            self.note = "Open a question by its number; there, p runs its proof."
+        elif self.quiz.rules.exam and (key.isdecimal() or (key == "enter" and self.number_entry.note)):
+            self._reviewed = self.number_entry.press(key, self.quiz)
+            self.note = self.number_entry.note
+        elif key == "w" and self.quiz.missed:
             self._retry()
         elif key in ("enter", "q", "escape"):
             self.left = True
+
+    def _press_in_review(self, place: int, key: str) -> None:
+        """Obey a key on the verdict of one question of an exam."""
+        posed = self._exam.asked[place]
+        match key:
+            case "p" if self._exam.answer_to(posed) is None:
+                self.note = "You did not answer this question; its proof would show the answer."
+            case "p":
+                self._prove(posed)
+            case "enter" if place + 1 < len(self._exam.asked):
+                self._reviewed = place + 1
+            case _ if key in ("enter", *GOES_BACK):
+                self._reviewed = None
+
+    @property
+    def _exam(self) -> Quiz:
+        """The quiz that counts: not the last retry of what was wrong."""
+        return self._first or self.quiz
 
     def _press_on_question(self, posed: Posed, key: str) -> None:
         """Obey a key while a question waits for its answer, or for how sure the learner is of it."""
@@ -290,6 +348,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         elif self.quiz.rules.exam and key in ("h", "x"):
             self.note = question_view.IN_EXAM
         elif key in _ACTIONS:
+            if key == "h" and 0 < self.quiz.hints == len(posed.question.hints):
+                self.note = "All hints are shown."
             self.do(_ACTIONS[key])
         elif not self.typing:
             self.enter(key)
@@ -315,12 +375,14 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
         if (self.quiz.stopped or not self.quiz.over) and not self.quiz.answers and not self._first:
             return Group()
-        return Group(*quiz_result.review(self._first or self.quiz), self._result())
+        if self.quiz.rules.exam and not self.quiz.over:
+            return Commands([(self.command.whole, "go on with this exam, which has not ended")])
+        return Group(*quiz_result.review(self._exam), self._result())
 
     def _result(self) -> RenderableType:
         return quiz_result.result(
             quiz_result.QuizResult(
-                quiz=self._first or self.quiz,
+                quiz=self._exam,
                 again=self.quiz if self._first else None,
                 strengths=self._strengths(self.context.clock()),
                 made_due=self._log.made_due,
@@ -366,7 +428,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return self.flag_key(self.quiz.posed.question.key if self.quiz.posed else "")
 
     def _prove(self, posed: Posed) -> None:
-        if not self.quiz.judged:
+        if not (self.quiz.judged or self.over):
             self.note = "The proof comes with the verdict."
         elif posed.question.proof is None:
             self.note = "This question has no proof."
@@ -393,7 +455,20 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self.entry, self.escaped = Entry.of(after.given), False
         if isinstance(event, Given):
             self.note = after.unclear
+        if after.rules.exam and not self.quiz.stopped:
+            self._keep_exam(after, now)
         self.quiz = after
+
+    def _keep_exam(self, exam: Quiz, now: datetime) -> None:
+        """Keep an exam that goes on for the case that its window closes; when it ends, save what is not known."""
+        home = self.context.progress.path.parent
+        if exam.stopped:
+            for answer in quiz.left_open(exam, now):
+                if answer.posed.question.key not in self.by_lines.unread:
+                    self._log.append(answer, retry=False)
+            forget_exam(home, self.command.whole)
+        elif exam.answers and not self.command.final:
+            save_exam(home, self.command.whole, UnfinishedExam(exam, self._log.saved), now)
 
 
 class QuizByLines(ByLines[QuizScreen]):
@@ -406,6 +481,11 @@ class QuizByLines(ByLines[QuizScreen]):
         super().__init__(screen)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
         self._unread_confidence = False  # the next line is the confidence of such an answer
+
+    def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
+        super().read(console, lines, asked=asked)
+        if self.screen.command.final and self.screen.quiz.rules.exam:  # nobody goes on with it
+            self.screen.do(QuizAction.STOP)
 
     def new(self) -> RenderableType:
         screen = self.screen
@@ -484,6 +564,7 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
     count, asked = len(quiz.open), len(quiz.asked)
     left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
+    left += "; they count as not known when the exam ends" if count and quiz.answers else ""
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)
@@ -493,12 +574,18 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
 
 
-def _number_key(quiz: Quiz) -> Hotkey:
+def _number_key(quiz: Quiz, more: str) -> Hotkey:
     """Return the key of the numbers of questions."""
     last = len(quiz.asked)
-    return Hotkey(
-        f"1-{last}" if last > 1 else "1", "question", "go to the question with this number, to change its answer"
-    )
+    return Hotkey(f"1-{last}" if last > 1 else "1", "question", more)
+
+
+def _review_keys(exam: Quiz, place: int) -> list[Hotkey]:
+    """Return the keys on the verdict of one question after an exam."""
+    answer = exam.answer_to(exam.asked[place])
+    is_last = place + 1 == len(exam.asked)
+    go_on = _TO_REVIEW if is_last else NEXT_VERDICT
+    return [go_on, *(_proof_key(answer.posed.question) if answer else []), BACK, HELP]
 
 
 class _NumberEntry:
@@ -540,10 +627,12 @@ SKIP = Hotkey("s", "skip", "leave this question unanswered")
 _SOLUTION = Hotkey("x", "solution", "show the solution; the question then earns nothing")
 UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
 _LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
-NEXT = Hotkey("enter", "next", "go on to the next question")
-_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+NEXT = Hotkey("enter", "next", "go on to the next question", also=("space",))
+_FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were", also=("space",))
 _TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
-_RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
+_RETRY = Hotkey(
+    "w", "wrong ones again", "answer what was wrong once more, with new values and in a new order; it does not count"
+)
 _CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
 _DEMO_AS_HINT = Hotkey(
     "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
@@ -553,7 +642,9 @@ _FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an an
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
 _END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
 _END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
-_TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+_TURN = Hotkey("enter", "leave", "show the next page; after the last one, leave")
+NEXT_VERDICT = Hotkey("enter", "next verdict", "see the verdict on the next question", also=("space",))
+_TO_REVIEW = Hotkey("enter", "back", "back to the result and all verdicts", also=("space",))
 LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
 _SURE = ("guess", "unsure", "fairly", "sure")
 
@@ -564,15 +655,16 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
         to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
-        return [*to_first, _number_key(quiz), _PREVIOUS, _END_NOW, HELP]
+        opens = _number_key(quiz, "go to the question with this number, to change its answer")
+        return [*to_first, opens, _PREVIOUS, _END_NOW, HELP]
     if quiz.posed is None:
-        leave = [_TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        opens = _number_key(quiz, "see the verdict on the question with this number alone, and run its proof")
+        leave = [_TURN, opens, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
         return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
         go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
-        proof = [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
-        return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
+        return [*go_on, *_proof_key(question), *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
         said = zip(words, confidence_keys(chance(question)).items(), strict=True)
@@ -580,7 +672,11 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
         return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
-    return [FROM_ESCAPE, *_command_keys(quiz, flag, demo=demo)] if escaped else entry.keys(question)
+    return _command_keys(quiz, flag, demo=demo) if escaped else entry.keys(question)
+
+
+def _proof_key(question: Question) -> list[Hotkey]:
+    return [_CALCULATION if is_calculation(question) else PROOF] if question.proof else []
 
 
 def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:

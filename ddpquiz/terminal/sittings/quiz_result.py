@@ -86,17 +86,21 @@ def review(quiz: Quiz) -> list[RenderableType]:
     """Draw each question of an exam with its verdict; a quiz has shown its verdicts already."""
     if not quiz.rules.exam:
         return []
-    answers = {id(answer.posed): answer for answer in quiz.answers}
-    parts: list[RenderableType] = []
-    for number, posed in enumerate(quiz.asked, 1):
-        answer = answers.get(id(posed))
-        parts.append(Text(plain(f"Question {number} · {posed.question.level} · {posed.question.key}"), style="title"))
-        late = ": time was up" if number - 1 in quiz.late else ""
-        parts.append(question_view.verdict(answer) if answer else Text(f"Not answered{late}.", style="warn"))
-        parts += [Text(), *question_view.stem(posed.question)]
-        parts += question_view.judged(answer) if answer else []  # a question that may be asked again shows no solution
-        parts.append(Text())
-    return parts
+    return [part for place in range(len(quiz.asked)) for part in (*review_of(quiz, place), Text())]
+
+
+def review_of(quiz: Quiz, place: int) -> list[RenderableType]:
+    """Draw one question of an exam with its verdict."""
+    posed = quiz.asked[place]
+    answer = quiz.answer_to(posed)
+    late = ": time was up" if place in quiz.late else ""
+    return [
+        Text(plain(f"Question {place + 1} · {posed.question.level} · {posed.question.key}"), style="title"),
+        question_view.verdict(answer) if answer else Text(f"Not answered{late}.", style="warn"),
+        Text(),
+        *question_view.stem(posed.question),
+        *(question_view.judged(answer) if answer else []),  # a question that may be asked again shows no solution
+    ]
 
 
 def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
@@ -120,7 +124,9 @@ def _next(done: QuizResult) -> RenderableType:
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
     if weak := weakest_concept(quiz):
-        rows.append((f"ddpquiz learn {weak}", "read about the concept that you missed most"))
+        missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
+        what = "the concept that you missed most" if len(missed) > 1 else "what you missed"
+        rows.append((f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
         rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command

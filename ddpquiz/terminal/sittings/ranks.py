@@ -6,8 +6,8 @@ The first card does not wait for what starts ranks, so that is imported where it
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from ddpquiz.terminal.kit.style import console
 if TYPE_CHECKING:
     from ddpquiz.events.run_state import RunState
     from ddpquiz.learning.progress import Progress  # the list of demos needs no database
+    from ddpquiz.learning.quiz import Answer
     from ddpquiz.ranks.request import Request
     from ddpquiz.terminal.sittings.prediction import PredictedRun
 
@@ -35,7 +36,8 @@ class DemoVisit:
 
     The question `answered` is on screen already, so it is not asked for the prediction; a question of the concept
     `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
-    once it has ended. `asked_at` and `run_at` are the places in a guided path.
+    once it has ended. `asked_at` and `run_at` are the places in a guided path. `predicted` is an answer that was given
+    before, which the run shows beside its result.
     """
 
     answered: str = ""
@@ -44,6 +46,7 @@ class DemoVisit:
     step: bool = False
     asked_at: str = ""
     run_at: str = ""
+    predicted: Answer | None = None
 
 
 PLAIN_VISIT = DemoVisit()
@@ -51,11 +54,15 @@ PLAIN_VISIT = DemoVisit()
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """What came of a demo: a remark about the prediction, whether there was one, and whether the run ended well."""
+    """What came of a demo: a remark about the prediction, whether there was one, and whether the run ended well.
+
+    `values` are the last ones that each rank printed, by label.
+    """
 
     remark: str
     was_predicted: bool
     ended_well: bool
+    values: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,7 @@ class Ranks:
             remark=asked.remark(run, self.progress, self.clock()) if asked else "",
             was_predicted=bool(asked and asked.answer),
             ended_well=bool(run.end and run.end.ok),
+            values={label: {rank: said[-1] for rank, said in by_rank.items()} for label, by_rank in run.rows.items()},
         )
 
     def _ask(self, link: DemoLink, how: DemoVisit) -> PredictedRun | None:
@@ -114,11 +122,13 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
     from ddpquiz.ranks.elastic_run import begin
     from ddpquiz.terminal.runs import plain_lines, watch
     from ddpquiz.terminal.runs.frame import Hint
+    from ddpquiz.terminal.sittings.prediction import predicted_hint
 
     if not is_interactive():
         return plain_lines.print_run(begin(request), console())
-    hint = replace(asked.hint if asked else Hint(link.look), place=how.run_at)
-    options = watch.LiveOptions(hint=hint, stay=True, step=how.step)
+    hint = asked.hint if asked else predicted_hint(link, how.predicted) if how.predicted else Hint(link.look)
+    hint = replace(hint, place=how.run_at)
+    options = watch.LiveOptions(hint=hint, stay=True, step=how.step and not hint.prediction)  # its result comes first
     return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 

@@ -77,6 +77,10 @@ class SittingScreen(KeyScreen):
         return leave_to(self.context.back_to)
 
     @property
+    def inside(self) -> bool:
+        return bool(self.context.back_to)
+
+    @property
     @abstractmethod
     def over(self) -> bool:
         """Whether the sitting is over."""

@@ -31,7 +31,7 @@ from ddpquiz.learning.study import (
     sum_up,
 )
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, note_lines
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import (
@@ -48,8 +48,8 @@ from ddpquiz.terminal.sittings.sitting import (
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
 
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
@@ -62,14 +62,14 @@ _GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
-LIMIT = 20  # cards of a sitting, unless another limit is asked for
+_NEXT_LESSON = ("ddpquiz learn", "begin the next lesson, whose cards are new")
+CARDS = 20  # of a sitting, unless another number is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
     "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
-    "Every grade is saved at once, so you can quit at any time. "
-    "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
+    "Every grade is saved at once, so you can quit at any time."
 )
 
 
@@ -80,7 +80,7 @@ class StudyChoice:
     concept: Sequence[str] | None = None
     level: str | None = None
     track: str | None = None
-    limit: int = LIMIT
+    count: int = CARDS
     new: int | None = None
     retention: float | None = None
     every: bool = False
@@ -100,9 +100,9 @@ class StudyChoice:
     @property
     def command(self) -> str:
         """The command line that was given, without the number of new cards."""
-        limit = None if self.limit == LIMIT else self.limit
+        count = None if self.count == CARDS else self.count
         flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
-        return command_words(self.filtered, **{"--limit": limit, **flags})
+        return command_words(self.filtered, **{"--count": count, **flags})
 
 
 def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
@@ -117,7 +117,7 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
         above = [Text(opening), Text()] if opening else []
         show(console, Group(*above, _nothing_due(sitting, cards, choice, demos)))
         return
-    welcome = [] if progress.memories() else [WELCOME]
+    welcome = [] if progress.memories() else [f"{WELCOME} {_whose(context, sitting.chosen.cards[0])}"]
     screen = StudyScreen(
         context,
         sitting,
@@ -128,17 +128,26 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
     run_session(screen, console)
 
 
+def _whose(context: SessionContext, first: Card) -> str:
+    """Return a sentence about the lesson of the first cards of all."""
+    title = f'"{context.concepts[first.concept].title}"'
+    if first.concept in context.progress.concepts():
+        return f"New cards are those of the lessons that you have begun; these are of {title}."
+    return f"These cards are of the lesson {title}, which `ddpquiz learn {first.concept}` opens."
+
+
 def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime) -> Sitting:
     """A sitting that asks some of these cards, with the first one on screen."""
     day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden = progress.hidden(day)
     rules = study.QueueRules(
-        limit=choice.limit,
+        limit=choice.count,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=choice.cram,
         hidden=hidden,
         proven=() if choice.every else _proven(progress, day),
+        unread=() if choice.concept or choice.track else standing.unread(progress, catalog.concepts),
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
@@ -154,6 +163,7 @@ def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, d
     new = f"{choice.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
     test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
     instead = [
+        *([_NEXT_LESSON] if sitting.chosen.unread_held else []),
         (f"{choice.filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
         (test, "find out how strong you are"),
@@ -226,8 +236,12 @@ class StudyScreen(SittingScreen):
         return bool(self.lookup and self.lookup.open)
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        return ("space",) if self.reading and not self.helping else super().turning  # enter shows an answer
+
+    @property
     def writing(self) -> bool:
-        return self.lookup is not None
+        return self.lookup is not None and not self.lookup.open
 
     @property
     def over(self) -> bool:
@@ -237,12 +251,12 @@ class StudyScreen(SittingScreen):
         if self.lookup:
             return self.lookup.body()
         if self.sitting.card is None:
-            return Group(self.summary(), Text(), *note_lines(self.note))
+            return Group(self.summary(), Text())
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self.opening for part in (prose(text, "quiet"), Text())]
         parts.append(self.where())
-        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
+        front, below = prose(self.sitting.card.front, "bold"), [Text()]
         if not self.sitting.shown:
             return Group(*parts, Text(self.about_last(), style="quiet"), Text(), front, *below)
         back = [Barred(prose(self.sitting.card.back))]
@@ -282,7 +296,7 @@ class StudyScreen(SittingScreen):
         return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        if self.lookup:
+        if self.lookup and self.writing:
             self.note = ""
             self.lookup = self.lookup.key(key)
         else:
@@ -295,6 +309,8 @@ class StudyScreen(SittingScreen):
     def press(self, key: str) -> None:
         card = self.sitting.card
         match key:
+            case _ if self.lookup:
+                self.lookup = self.lookup.key(key)
             case "/":
                 from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
 
@@ -321,7 +337,7 @@ class StudyScreen(SittingScreen):
     def _press_on_card(self, key: str) -> None:
         """Obey a key that does something to the card on screen."""
         buttons = dict(zip("1234", self.sitting.buttons, strict=False))
-        if key in ("space", "enter"):
+        if key == "space":
             self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
         elif key in buttons:
             self._do(buttons[key])
@@ -438,7 +454,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
-        line.append("" if until is None else f" {interval(until)}", style="quiet")
+        line.append("" if until is None else f": {interval(until)}", style="quiet")
     return line
 
 
@@ -560,21 +576,21 @@ def _due(sitting: Sitting, context: SessionContext) -> str:
 
 
 def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
-    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
-    lines: list[str] = []
+    """What each limit held back, and how to raise it, as one line; `begun` of `a_day` new cards were asked today."""
+    parts: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        lines.append(f"Left out: {chosen.due_held} of the cards that you have seen; `--limit` deals more at once.")
+        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` deals more)")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
-        left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` deals more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
-        limit = f"{plural(a_day, 'new card')} a day"
-        today = f"; today there were {begun}" if begun > a_day else ""
-        lines.append(f"The limit is {limit}{today}. {chosen.of_other_days} wait: {lift}.")
-    return [*lines, *([proven(chosen.proven_held)] if chosen.proven_held else [])]
+        today = f", today {begun}" if begun > a_day else ""
+        deals = f"`{command} --new {max(a_day, begun) + more}` deals {more} more"
+        parts.append(f"{chosen.of_other_days} new beyond {a_day} a day{today} ({deals})")
+    if chosen.proven_held:
+        parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` deals them)")
+    return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
 def _seconds(duration: timedelta) -> str:

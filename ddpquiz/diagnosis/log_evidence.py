@@ -1,0 +1,258 @@
+"""What the logs of a job say of each rank: whose an error is, which came first, who is silent, what became of whom.
+
+`log_verdict.py` and `log_waits.py` judge by it. It makes no verdict itself, but completes each with what followed from
+the cause and with the lines on which it rests.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ddpquiz.diagnosis.rank_status import is_consequence
+from ddpquiz.diagnosis.verdict import Diagnosis, FaultKind, RankPosition
+from ddpquiz.events.formatting import format_ranks, frames_in, own_frame
+from ddpquiz.jobs.log_file import (
+    JobLog,
+    LogFact,
+    LoggedError,
+    LoggedExit,
+    LoggedNotice,
+    LoggedProgress,
+    LoggedWait,
+    LogLine,
+)
+from ddpquiz.plural import plural
+
+Fact = TypeVar("Fact", bound=LogFact)
+_MOST_LINES = 6  # that a verdict quotes
+_SURE = 2  # seconds by which lines of two logs must differ, so that one of them is surely the earlier one
+_FINE = (0, -signal.SIGTERM)  # how a rank ends that did not fail: by itself, or because the launcher ends it
+RECORD_MORE = (
+    "To see every call of every rank, run again with TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and "
+    "put the dumps beside the logs."
+)
+OTHER_LOGS = "Put the logs of the other ranks beside these."
+
+
+class LogEvidence:
+    """The facts of a job, by what they are.
+
+    `errors` are those that ended a rank, in order, with the rank where it is known; `went_on` those after which it went
+    on, `interrupted` those of ctrl+c. `exits` holds how each rank ended, as far as a launcher says it.
+    """
+
+    def __init__(self, log: JobLog) -> None:
+        self.log = log
+        self._order = {name: number for number, name in enumerate(log.files)}
+        self.exits = {exited.rank: exited for exited in self.of(LoggedExit) if exited.rank is not None}
+        self.waits, self.notices, self.progress = self.of(LoggedWait), self.of(LoggedNotice), self.of(LoggedProgress)
+        every = self.of(LoggedError)
+        self.of_launcher = [error for error in every if error.of_launcher and error.error != "ChildFailedError"]
+        ended = [error for error in every if not error.of_launcher and not _is_clean_exit(error)]
+        has_failed = any(error.uncaught for error in ended) or any(exited.status for exited in self.exits.values())
+        self.went_on = [] if has_failed or self.waits else [error for error in log.went_on if not error.of_launcher]
+        ended = [error for error in ended if error not in self.went_on]
+        self.interrupted = [error for error in ended if error.error == "KeyboardInterrupt"]
+        self.errors = self._with_ranks([error for error in ended if error.error != "KeyboardInterrupt"])
+
+    def of(self, kind: type[Fact]) -> list[Fact]:
+        """The facts of a kind."""
+        return [fact for fact in self.log.facts if isinstance(fact, kind)]
+
+    def notice(self, *kinds: str) -> LoggedNotice | None:
+        """The first line of some kinds."""
+        return next((notice for notice in self.notices if notice.kind in kinds), None)
+
+    # Whose an error is, if its lines do not say it: the launcher's account of exits may.
+
+    def _with_ranks(self, errors: Sequence[LoggedError]) -> list[LoggedError]:
+        """The errors in order, each with its rank if that can be known; what is told twice is left out."""
+        known = {(error.rank, error.error): error for error in reversed(errors) if error.rank is not None}
+        told = {(error, each.message[:80]) for (_, error), each in known.items()}
+        unknown = [error for error in errors if error.rank is None and (error.error, error.message[:80]) not in told]
+        kinds = Counter(map(kind_of, unknown))
+        with_error = {rank for rank, _ in known}
+        failed = [rank for rank in self.failed_exits() if rank not in with_error]
+        found = [*known.values()]
+        begun = set()
+        for error in unknown:
+            kind = kind_of(error)
+            if kinds[kind] == self.log.ranks > 1:  # all ranks wrote the same
+                found += [replace(error, rank=rank) for rank in range(self.log.ranks)] if kind not in begun else []
+            elif len(failed) == 1 and len(unknown) == 1 and _may_end_so(error, self.exits[failed[0]]):
+                found.append(replace(error, rank=failed[0]))
+            else:
+                found.append(error)
+            begun.add(kind)
+        return sorted(found, key=self._place)
+
+    def failed_exits(self) -> list[int]:
+        """The ranks that ended with a status or by a signal of their own, not by the launcher's."""
+        return sorted(rank for rank, exited in self.exits.items() if exited.status not in _FINE)
+
+    # What came first.
+
+    def _place(self, fact: LogFact) -> tuple[int, int]:
+        return self._order.get(fact.at.file, 0), fact.at.number
+
+    def is_before(self, first: LogFact, second: LogFact) -> bool | None:
+        """Whether a line was written before another one; None if that cannot be told."""
+        if first.at.file == second.at.file:
+            return first.at.number < second.at.number
+        if first.at.second is None or second.at.second is None:
+            return None
+        apart = second.at.second - first.at.second  # a line without a time may have been written later
+        if apart >= _SURE and first.at.is_timed:
+            return True
+        return False if apart <= -_SURE and second.at.is_timed else None
+
+    def earliest(self, facts: Collection[Fact]) -> Fact:
+        """The fact that was written first, as far as times of day and the order of lines say it."""
+        has_times = len({fact.at.file for fact in facts}) > 1 and all(fact.at.second is not None for fact in facts)
+
+        def place(fact: Fact) -> tuple[int, int, int]:
+            return (fact.at.second or 0 if has_times else 0, *self._place(fact))
+
+        return min(facts, key=place)
+
+    # Ranks of which the logs say nothing bad.
+
+    def silent(self, heard: Collection[int]) -> tuple[int, ...]:
+        """The ranks of the job that reported nothing, apart from those that were `heard`."""
+        failed = {error.rank for error in self.errors}
+        return tuple(rank for rank in range(self.log.ranks) if rank not in heard and rank not in failed)
+
+    def what_became_of(self, ranks: Collection[int]) -> tuple[FaultKind, str, tuple[str, ...]]:
+        """What is known of ranks for which others waited: a kind of fault, words, and what stays open."""
+        dead = [rank for rank in ranks if rank in self.failed_exits()]
+        if dead and not any(error.rank in dead for error in self.errors):
+            return "dead", ended_words(self.exits[dead[0]].status), ()
+        has_summary = self.log.has_launcher and any(not exited.is_local for exited in self.exits.values())
+        if has_summary and not any(rank in self.exits for rank in ranks):
+            open_ = "torchrun's summary does not list it as failed; it lists only ranks of its own machine."
+            return "left", "ended without an error", (open_,)
+        wrote = {each.rank for each in self.progress}
+        if all(rank in wrote or rank in self.exits for rank in ranks):
+            return "late", "has not reached this call", ()
+        if all(rank in self.log.seen for rank in ranks):
+            return "late", "has not reached this call", ("The logs do not say whether it was still running.",)
+        open_ = "It died, it was busy and so noticed nothing, or its log was not collected."
+        return "absent", "nothing is known of it", (open_,)
+
+    # What all verdicts have.
+
+    def places(self, errors: Sequence[LoggedError]) -> list[RankPosition]:
+        """Where ranks stood when they raised, those at one place together."""
+        places: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
+        for error in errors:
+            if error.rank is not None:
+                places[operation_of(error) or f"raised {error.error}", *frame_of(error)].append(error.rank)
+        return [RankPosition(tuple(sorted({*ranks})), *place) for place, ranks in places.items()]
+
+    def wait_positions(self, waits: Sequence[LoggedWait]) -> list[RankPosition]:
+        """The collectives in which ranks waited, those in one together."""
+        ranks: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
+        for wait in waits:
+            if wait.rank is not None:
+                number = f", number {wait.sequence}" if wait.sequence > 0 else ""
+                ranks[f"{asked(wait.op, wait.elements)}{number}", wait.file, wait.line].append(wait.rank)
+        return [RankPosition(tuple(sorted({*members})), *call) for call, members in ranks.items()]
+
+    def complete(
+        self, found: Diagnosis, cause: Collection[int], facts: Sequence[LogFact], limits: Sequence[str] = ()
+    ) -> Diagnosis:
+        """A verdict with what followed from its cause, and with the lines on which it rests."""
+        positions, sentence = found.positions, found.sentence
+        if found.fault == "dead" and cause:
+            if not positions:
+                positions = (RankPosition(tuple(sorted(cause)), ended_words(self.exits[min(cause)].status)),)
+            followed = [error for error in self.errors if error.rank not in cause and is_consequence(error.message)]
+            lost = [wait for wait in self.waits if wait.rank not in cause]
+            if ranks := {fact.rank for fact in (*followed, *lost) if fact.rank is not None}:
+                sentence = f"{sentence.rstrip('.')}. {capital(ranks)} failed because of that."
+                positions += (*self.places(followed), *self.wait_positions(lost))
+        evidence = [*found.evidence, *_quoted([fact.at for fact in facts])]
+        named = next((exited for exited in self.exits.values() if exited.first), None)
+        if named and cause and named.rank not in cause and self.log.has_launcher:
+            evidence.append(f"{named.at} (torchrun names the rank whose end it noticed first, not the cause)")
+        return replace(
+            found, sentence=sentence, positions=positions, limits=(*found.limits, *limits, *self._restarts()),
+            evidence=tuple(dict.fromkeys(evidence)),
+        )  # fmt: skip
+
+    def _restarts(self) -> list[str]:
+        """What is open if torchrun saw a rank fail and did not end the job, as far as its log goes."""
+        has_failed = any(exited.is_local for exited in self.exits.values())
+        if not has_failed or any(error.error == "ChildFailedError" for error in self.of(LoggedError)):
+            return []
+        return ["torchrun did not end the job after that: it may have restarted the ranks, or its log is cut off."]
+
+
+def _is_clean_exit(error: LoggedError) -> bool:
+    return error.error == "SystemExit" and error.message in ("", "0")
+
+
+def _may_end_so(error: LoggedError, exited: LoggedExit) -> bool:
+    """Whether a rank with this error can have ended with this status."""
+    return exited.status < 0 if error.crash else exited.status > 0 or exited.status == -signal.SIGABRT
+
+
+def _quoted(lines: Sequence[LogLine]) -> list[str]:
+    """Lines with their file and number; those that differ in numbers only are told once."""
+    alike: dict[str, list[LogLine]] = {}
+    for line in lines:
+        alike.setdefault(re.sub(r"\d+", "#", line.text), []).append(line)
+    more = {text: f" (and {plural(len(group) - 1, 'line')} like it)" for text, group in alike.items() if len(group) > 1}
+    return [f"{group[0]}{more.get(text, '')}" for text, group in alike.items()][:_MOST_LINES]
+
+
+def kind_of(error: LoggedError) -> tuple[str, str, int]:
+    """What errors of the same kind have in common: the type, and the line of the script."""
+    return error.error, *frame_of(error)
+
+
+def frame_of(error: LoggedError) -> tuple[str, int]:
+    """The innermost line outside libraries, or ("", 0)."""
+    return own_frame(error.traceback, "", newest_first=error.crash)
+
+
+def operation_of(error: LoggedError) -> str:
+    """The communication in which an exception was raised, by torch's frames, or an empty text."""
+    inside = [frame.name.strip() for frame in frames_in(error.traceback) if frame.file.endswith("distributed_c10d.py")]
+    return next((name for name in inside if not name.startswith("_")), "")
+
+
+def ended_words(status: int) -> str:
+    """How a rank ended, which continues the sentence "rank 2 ...": `exited with status 3`."""
+    return f"exited with status {status}" if status >= 0 else f"died of {signal_name(-status)}"
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal; real-time signals have numbers only."""
+    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
+
+
+def asked(op: str, elements: int | None) -> str:
+    """A collective with its size."""
+    return op if elements is None or op == "barrier" else f"{op} of {plural(elements, 'element')}"
+
+
+def capital(ranks: Collection[int]) -> str:
+    """Ranks at the beginning of a sentence."""
+    return format_ranks(ranks).capitalize()
+
+
+def minority(sides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The ranks of the smaller sides, and what that leaves open; all ranks if the largest sides are equal."""
+    most = max(map(len, sides))
+    if sum(len(ranks) == most for ranks in sides) > 1:
+        every = tuple(sorted({rank for ranks in sides for rank in ranks}))
+        return every, ("The logs do not say which side is wrong.",)
+    few = tuple(sorted({rank for ranks in sides if len(ranks) < most for rank in ranks}))
+    verb = "differs" if len(few) == 1 else "differ"
+    return few, (f"{capital(few)} {verb} from most; that need not be the wrong side.",)

@@ -1,0 +1,308 @@
+"""Why a job failed or hangs, by its plain logs: the first error and its rank, or for whom ranks waited.
+
+A log holds less than a record: a rank that wrote nothing may wait, work or be dead. The evidence is looked at in this
+order. Calls that torch itself found to differ are certain. An error that no other rank caused is the cause, unless
+ranks had timed out before. Else ranks waited or lost a connection (`log_waits.py`). A log without an error never means
+that there is no fault.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ddpquiz.diagnosis import log_waits
+from ddpquiz.diagnosis.log_evidence import (
+    OTHER_LOGS,
+    RECORD_MORE,
+    LogEvidence,
+    capital,
+    ended_words,
+    frame_of,
+    kind_of,
+    signal_name,
+)
+from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, explain_text, has_timed_out, is_consequence
+from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
+from ddpquiz.events.event import Began, Exited, Raised, Started
+from ddpquiz.events.formatting import code_at, format_place
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch, LoggedNotice, LoggedProgress
+from ddpquiz.plural import plural
+
+_PY_SPY = "`py-spy dump --pid PID` shows where a rank is."
+_WHOSE = (
+    "The lines do not say which rank wrote them; torch names it since 2.3, as do srun --label and torchrun --tee 3."
+)
+_CUDA_LATER = "CUDA reports an error later than it happens, so the line may be a later one: set CUDA_LAUNCH_BLOCKING=1."
+
+
+def diagnose_log(log: JobLog) -> Diagnosis:
+    """What the logs of a job say about why it failed, or that they do not show it."""
+    evidence = LogEvidence(log)
+    if mismatches := evidence.of(LoggedMismatch):
+        return log_waits.of_mismatch(evidence, mismatches)
+    timeouts = [wait for wait in evidence.waits if wait.seconds is not None]
+    laggards = evidence.of(LoggedLaggards)
+    first_wait = evidence.earliest([*timeouts, *laggards]) if timeouts or laggards else None
+    causes, silent_ends = _causes(evidence), _silent_ends(evidence)
+    if causes and not _ended_first(evidence, silent_ends):
+        first = evidence.earliest(causes)
+        if first_wait is None or not evidence.is_before(first_wait, first):
+            return _of_error(evidence, first, causes, silent_ends)
+    signalled = evidence.notice("dump_signal")
+    if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
+        return log_waits.of_dump_signal(evidence, signalled)
+    if silent_ends and first_wait is None:
+        return _of_caught_errors(evidence, silent_ends) or _of_exit(evidence, silent_ends)
+    if laggards:
+        return log_waits.of_laggards(evidence, laggards, timeouts)
+    return log_waits.of_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
+
+
+def _of_the_rest(evidence: LogEvidence) -> Diagnosis:
+    """The verdict on logs in which no rank failed by itself and no watchdog spoke."""
+    if sizes := _sizes(evidence):
+        return log_waits.of_sizes(evidence, sizes)
+    if late := [error for error in evidence.errors if has_timed_out(_event(error, 0.0, error.rank or 0))]:
+        return log_waits.of_late_errors(evidence, late)
+    if evidence.errors or evidence.waits:
+        return log_waits.of_lost_connections(evidence)
+    return _of_no_error(evidence)
+
+
+def failures_in(log: JobLog, now: float) -> list[Raised | Exited]:
+    """How ranks failed, as the events of a run in which nothing else happened after `now` seconds."""
+    evidence = LogEvidence(log)
+    told = [error for error in evidence.errors if not error.crash]
+    raised = [
+        _event(error, now + number / 1e3, error.rank) for number, error in enumerate(told) if error.rank is not None
+    ]
+    exits = [
+        Exited(now + 1.0, rank, evidence.exits[rank].status)
+        for rank in _silent_ends(evidence)
+        if not any(wait.rank == rank for wait in evidence.waits)
+    ]
+    return [*raised, *exits]
+
+
+def last_words(log: JobLog) -> dict[int, RankStatus]:
+    """The status of ranks of which the logs say how far they had come while others waited."""
+    words = {}
+    for fact in log.facts:
+        if isinstance(fact, LoggedProgress) and fact.rank is not None:
+            done = f"had last enqueued number {fact.enqueued}" if fact.enqueued > 0 else "had enqueued no collective"
+            group = f" of group {fact.group}" if fact.group else ""
+            said = f"has not reached this call; it {done}{group}, says its log"
+            words[fact.rank] = RankStatus("late", said, seen=True)
+    return words
+
+
+# Errors that no other rank caused.
+
+
+def _causes(evidence: LogEvidence) -> list[LoggedError]:
+    return [
+        error
+        for error in evidence.errors
+        if not is_consequence(error.message) and "failed to pass monitoredBarrier" not in error.message
+    ]
+
+
+def _silent_ends(evidence: LogEvidence) -> list[int]:
+    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known."""
+    said = {error.rank for error in evidence.errors} | {wait.rank for wait in evidence.waits}
+    is_told = _sizes(evidence) is not None  # Gloo ends that rank by SIGABRT
+    return [
+        rank
+        for rank in evidence.failed_exits()
+        if rank not in said and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
+    ]
+
+
+def _sizes(evidence: LogEvidence) -> LoggedNotice | None:
+    """The line with which Gloo ends a rank that receives more than its tensor holds."""
+    return next((each for each in evidence.notices if each.kind == "abort" and "op.preamble" in each.said), None)
+
+
+def _ended_first(evidence: LogEvidence, ranks: Sequence[int]) -> bool:
+    """Whether a signal ended one of these ranks before any other rank ended, as the launcher says.
+
+    A rank aborts itself for many reasons, such as the end of another one.
+    """
+    ended = [evidence.exits[rank] for rank in ranks if evidence.exits[rank].first]
+    return any(exited.status < 0 and exited.status != -signal.SIGABRT for exited in ended)
+
+
+def _of_error(
+    evidence: LogEvidence, first: LoggedError, causes: Sequence[LoggedError], silent_ends: Sequence[int]
+) -> Diagnosis:
+    alike = [each for each in causes if kind_of(each) == kind_of(first)]
+    if first.rank is None or first.crash:
+        found = _explain_alone(first, alike)
+    else:
+        found = explain_failure(_run_of(evidence, causes)) or Diagnosis("dead", (first.rank,), first.at.text)
+    cause = found.culprits
+    others = [each for each in causes if each.rank not in cause and kind_of(each) != kind_of(first)]
+    limits = []
+    if others:
+        other = evidence.earliest(others)
+        when = "later" if evidence.is_before(first, other) else "too; the logs do not show which of them was first"
+        who = "Another rank" if other.rank is None else capital([other.rank])
+        limits.append(f"{who} raised {other.error} {when}.")
+    if ended := [rank for rank in silent_ends if rank not in cause]:
+        how = ended_words(evidence.exits[ended[0]].status)
+        limits.append(f"{capital(ended)} {how} too; the logs do not show which was first.")
+    if "CUDA error" in f"{first.error} {first.message}":
+        limits.append(_CUDA_LATER)
+        noticed = evidence.notice("device_assert")
+        found = replace(found, evidence=(str(noticed.at),) if noticed else ())
+    if cause and found.fault == "dead":
+        doing = "crashed" if first.crash else f"raised {first.error}"
+        found = replace(found, positions=(RankPosition(cause, doing, *frame_of(first)),))
+    return evidence.complete(found, cause, [*alike, *others], limits)
+
+
+def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosis:
+    """The verdict on a crash, or on an error of which the rank is not known."""
+    frame = frame_of(first)
+    where = format_place(*frame) if frame[0] else "an unknown place"
+    ranks = tuple(sorted({each.rank for each in alike if each.rank is not None}))
+    who = capital(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
+    limits = () if ranks else (_WHOSE,)
+    message = first.message.partition("\n")[0]
+    if first.crash:
+        advice = "Native code crashed: an extension that this line calls, or a library built for another version."
+        return Diagnosis("dead", ranks, f"{who} crashed at {where}: {message}.", advice=advice, limits=limits)
+    text = f"{first.error}: {first.message}\n{code_at(first.traceback, *frame)}"
+    raised = f"{who} raised {first.error} at {where}: {message}".rstrip(": ")
+    sentence, advice = explain_text(text, None, where, RunState()) or (raised, ADVICE["raised"])
+    return Diagnosis("dead", ranks, sentence, advice=advice, limits=limits)
+
+
+def _run_of(evidence: LogEvidence, causes: Sequence[LoggedError]) -> RunState:
+    """The ranks with their errors as a run, which is what knows the meaning of exceptions."""
+    state = RunState()
+    state.add(Began("", (), max(1, evidence.log.ranks), "cpu", "unknown", ""))
+    for rank in range(evidence.log.ranks):
+        state.add(Started(0.0, rank, 0))
+    first = evidence.earliest(causes)
+    ordered = [first, *(each for each in causes if each is not first)]
+    for number, error in enumerate(ordered):
+        if error.rank is not None and not error.crash and error.rank not in state.raised:
+            state.add(_event(error, 1.0 + number / 1e3, error.rank))
+    return state
+
+
+def _event(error: LoggedError, time: float, rank: int) -> Raised:
+    return Raised(time, rank, error.error, error.message, error.traceback)
+
+
+# Ranks that ended without a word of their own.
+
+
+def _of_caught_errors(evidence: LogEvidence, ends: Sequence[int]) -> Diagnosis | None:
+    """The verdict where a script caught and printed what broke: a rank that aborts at its end is not the cause."""
+    lost, aborted = evidence.notice("caught_loss"), evidence.notice("abort", "heartbeat")
+    if not lost or aborted or any(evidence.exits[rank].status not in (0, -signal.SIGABRT) for rank in ends):
+        return None
+    printed = evidence.notice("printed_error")
+    earlier = printed if printed and evidence.is_before(printed, lost) else None
+    cause = f" The first line that speaks of an error is {earlier.said!r}." if earlier else ""
+    ended = f" {capital(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
+    what = "Ranks lost their connection, and the script caught the exceptions and printed them."
+    found = Diagnosis(
+        "unknown", (), f"{what}{cause}{ended}",
+        advice="Let exceptions of a rank end it (`raise`), or print the whole traceback with the rank.",
+        limits=(_WHOSE,), evidence=tuple(str(each.at) for each in (earlier, lost) if each),
+    )  # fmt: skip
+    return evidence.complete(found, (), [evidence.exits[rank] for rank in ends])
+
+
+def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
+    first = next((rank for rank in ranks if evidence.exits[rank].first), ranks[0])
+    status = evidence.exits[first].status
+    alike = tuple(rank for rank in ranks if evidence.exits[rank].status == status)
+    who, were = capital(alike), "was" if len(alike) == 1 else "were"
+    memory, aborted = evidence.notice("memory_killer"), evidence.notice("abort", "heartbeat")
+    if status == -signal.SIGKILL and memory:
+        advice = "Use a smaller model or batch, fewer ranks or loader workers on a machine, or ask for more memory."
+        sentence = f"{who} {were} killed because memory ran out."
+        found = Diagnosis("dead", alike, sentence, advice=advice, evidence=(str(memory.at),))
+    elif status == -signal.SIGKILL:
+        found = Diagnosis(
+            "dead", alike, f"{who} {were} killed by SIGKILL.", limits=("The logs do not say who sent it.",),
+            advice="That is often the kernel, when memory has run out: look in `dmesg` on its machine.",
+        )  # fmt: skip
+    elif status < 0 and aborted:
+        limits = ("The logs do not say which rank wrote that.",) if aborted.rank is None else ()
+        sentence = f"{who} {were} ended by {signal_name(-status)}. Before that: {aborted.said}"
+        found = Diagnosis("dead", alike, sentence, advice=ADVICE["raised"], limits=limits, evidence=(str(aborted.at),))
+    elif status < 0:
+        advice = "Native code crashed. PYTHONFAULTHANDLER=1 makes Python write the line at which it does."
+        found = Diagnosis("dead", alike, f"{who} {were} ended by {signal_name(-status)}.", advice=advice)
+    else:
+        whose = "its" if len(alike) == 1 else "their"
+        found = Diagnosis(
+            "dead", alike, f"{who} exited with status {status}, and no error of {whose} own is in these logs.",
+            advice="Put its own log beside these: torchrun --log-dir writes one for each rank. Without a traceback it "
+            "exited by itself, as sys.exit() and os._exit() do.", limits=_printed(evidence),
+        )  # fmt: skip
+    return evidence.complete(found, alike, [evidence.exits[rank] for rank in alike])
+
+
+def _printed(evidence: LogEvidence) -> tuple[str, ...]:
+    """What a script printed of an error, which may be the cause."""
+    printed = evidence.notice("printed_error")
+    return (f"This line may tell the cause: {printed.at}",) if printed else ()
+
+
+# Logs without an error.
+
+
+def _of_no_error(evidence: LogEvidence) -> Diagnosis:
+    outside = evidence.notice("time_limit", "launcher_signal")
+    if outside or evidence.interrupted:
+        how, lines = "from the keyboard", [str(each.at) for each in evidence.interrupted[:1]]
+        if outside:
+            signalled = re.search(r"Received (\d+) death signal", outside.said)
+            received = signal_name(int(signalled[1])) if signalled else "a signal"
+            how = "by Slurm" if outside.kind == "time_limit" else f"from outside: the launcher received {received}"
+            lines = [str(outside.at)]
+        return Diagnosis(
+            "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error.",
+            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_PY_SPY} {RECORD_MORE}",
+            limits=("The logs do not say whether it hung or worked.",), evidence=tuple(lines),
+        )  # fmt: skip
+    if warning := evidence.notice("memory_killer", "device_assert", "heartbeat", "abort"):
+        return Diagnosis(
+            "unknown", warning.ranks, f"No rank wrote how it ended, but a line warns: {warning.said}",
+            advice=OTHER_LOGS, evidence=(str(warning.at),), limits=("The logs do not say what followed from it.",),
+        )  # fmt: skip
+    if caught := _of_caught_errors(evidence, ()):
+        return caught
+    if evidence.of_launcher:
+        error = evidence.of_launcher[0]
+        message = error.message.partition("\n")[0]
+        return Diagnosis(
+            "dead", (), f"The launcher failed with {error.error}: {message}".rstrip(": "), evidence=(str(error.at),),
+            advice="No rank wrote an error. Look at how the job is started: addresses, ports, number of nodes.",
+        )  # fmt: skip
+    return _of_quiet_logs(evidence)
+
+
+def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
+    log = evidence.log
+    limits = [f"A traceback ({error.error}) is in the log, and its writer went on." for error in evidence.went_on[:1]]
+    warning = evidence.notice("nccl_warning")
+    if warning:
+        limits.append(f"NCCL warns of something that may be harmless: {warning.said}")
+    limits.append("A job that hangs writes no error either, until a time-out comes.")
+    read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
+    return Diagnosis(
+        "quiet", (), f"No error is in {read}. That does not show that there was no fault.",
+        advice=f"If the job hangs now, {_PY_SPY} {RECORD_MORE}", limits=tuple(limits),
+        evidence=tuple(str(fact.at) for fact in (*evidence.went_on[:1], warning) if fact),
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""The steps of a lesson as they are drawn: text, listing, what the ranks print, and whether all of it fits a screen."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
+from ddpquiz.curriculum.listing import places_of_line
+from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, spaced
+from ddpquiz.terminal.kit.style import code, console, plain
+
+ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
+_AROUND = 24 - ROWS  # rows of a screen that are not the step's
+_MARGIN = 4  # columns at the right
+WAITS = "The ranks wait forever. No call ends, and no error is raised."
+
+
+def framed(parts: Sequence[RenderableType]) -> RenderableType:
+    """Draw parts of a step one below the other, at the width for which a step is measured."""
+    return Padding(Group(*spaced(parts)), (0, _MARGIN, 0, 0))
+
+
+def text_parts(step: LessonStep) -> list[RenderableType]:
+    """Draw the text of a step, and its listing below it."""
+    return [markdown_of(step.text), *([listing_view(step.listing.code)] if step.listing else [])]
+
+
+def listing_view(source: str) -> RenderableType:
+    """Draw code of a listing."""
+    from ddpquiz.terminal.kit.highlight import python
+
+    return indented(python(source))
+
+
+def result_parts(printed: Mapping[int, str], then: str, *, ended: str = "") -> list[RenderableType]:
+    """Draw what each rank printed, how the run ended if not well, and what that means.
+
+    A rank that names itself in what it prints is not named once more.
+    """
+    named = names_itself(printed)
+    rows = []
+    for rank, text in printed.items():
+        name = Text(f"rank {rank}", style="quiet")
+        shown = code(text, "") if text else Text("prints nothing", style="quiet")
+        rows.append([shown if text else Text.assemble(name, " ", shown)] if named else [name, shown])
+    parts: list[RenderableType] = [indented(columns(rows))]
+    parts += [Text(plain(ended), style="bad")] if ended else []
+    return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def names_itself(printed: Mapping[int, str]) -> bool:
+    """Return whether each rank that prints something names itself in it."""
+    return all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
+
+
+def changed_listing(source: str, change: LineChange) -> RenderableType:
+    """Draw code of a listing with the line that changed, as it was and as it is."""
+    from ddpquiz.terminal.kit.highlight import python_lines
+
+    place = places_of_line(source, change.line)[0]
+    lines = source.splitlines()
+    indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+    now = "\n".join(indent + line for line in change.to.splitlines())
+    rows = [(Text(" "), line) for line in python_lines(source)]
+    rows[place : place + 1] = [
+        (Text("-", style="bad"), code(lines[place], "quiet")),
+        (Text("+", style="good"), code(now)),
+    ]
+    return columns(rows, gap=1)
+
+
+def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
+    """Return what a listing shows by its lesson: what each rank prints, and how the run ends if not well."""
+    texts = shows.by_rank or {}
+    printed = {rank: texts.get(rank, shows.everywhere or "") for rank in range(ranks)}
+    return printed, WAITS if shows.hangs else shows.raises or ""
+
+
+def diff(change: LineChange) -> RenderableType:
+    """Draw the line of a listing that changed, as it was and as it is."""
+    before, after = Text("-", style="bad"), Text("+", style="good")
+    return indented(columns([(before, code(change.line, "quiet")), (after, code(change.to))], gap=1))
+
+
+def markdown_of(text: str) -> RenderableType:
+    """Draw Markdown of a lesson."""
+    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
+
+    return markdown(text)
+
+
+def fit(parts: Sequence[RenderableType], width: int, height: int) -> bool:
+    """Return whether parts of a step fit one screen of this size."""
+    return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - _AROUND
+
+
+def fits_beside(step: LessonStep, width: int, height: int) -> bool:
+    """Return whether the text and the listing of a step fit one screen of this size."""
+    return fit(text_parts(step), width, height)
+
+
+def rows_of(parts: Sequence[RenderableType], columns_: int = COLUMNS) -> int:
+    """Return how many rows parts of a step take."""
+    measure = console(io.StringIO(), width=columns_ + _MARGIN, color_system=None)
+    return len(measure.render_lines(framed(parts), pad=False))
+
+
+def unfit(step: LessonStep) -> Iterator[tuple[str, str]]:
+    """Yield what does not fit the screen for which steps are written: the key in the file, and what is wrong."""
+    text, *listing = text_parts(step)
+    for key, parts in (("text", [text]), ("run", listing)):
+        if (rows := rows_of(parts) if parts else 0) > ROWS:
+            yield key, f"{rows} rows; at most {ROWS} of {COLUMNS} columns fit a screen"
+    if step.listing is None:
+        return
+    widest = max(map(cell_len, step.listing.code.splitlines()))
+    if widest > (room := COLUMNS - 2):
+        yield "run", f"a line of `code` has {widest} columns; at most {room} fit a screen"
+    for key, parts in _results(step, step.listing):
+        if (rows := rows_of(parts)) > ROWS:
+            yield key, f"what the ranks print and `then` take {rows} rows; at most {ROWS} fit a screen"
+
+
+def _results(step: LessonStep, listing: Listing) -> Iterator[tuple[str, list[RenderableType]]]:
+    printed, ended = said_of(listing.shows, listing.ranks)
+    yield "run", result_parts(printed, step.then, ended=ended)
+    if change := listing.change:
+        printed, ended = said_of(change.shows, listing.ranks)
+        yield "change", [diff(change), *result_parts(printed, change.then, ended=ended)]

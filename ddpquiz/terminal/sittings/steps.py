@@ -1,0 +1,690 @@
+"""The steps of a lesson on the screen: read, answer, run the listing, change a line of it, watch the demo.
+
+A step that is done is saved at once, so that the lesson goes on there however it was left. What starts ranks is
+imported when something runs: the first step does not wait for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Card, Concept, LessonStep, LineChange, Question, Shows
+from ddpquiz.curriculum.listing import changed_code, whole_script
+from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.errors import UserError
+from ddpquiz.learning import quiz
+from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_seen, step_item
+from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
+from ddpquiz.learning.schedule import Grade, Schedule, study_day
+from ddpquiz.paths import data_dir
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
+from ddpquiz.terminal.kit.layout import Barred, header, indented, new_table, shown_path
+from ddpquiz.terminal.kit.style import code, console, plain, prose
+from ddpquiz.terminal.kit.text_area import open_file
+from ddpquiz.terminal.pages.steps import (
+    WAITS,
+    changed_listing,
+    diff,
+    fit,
+    fits_beside,
+    framed,
+    listing_view,
+    markdown_of,
+    result_parts,
+    text_parts,
+)
+from ddpquiz.terminal.sittings import question_view
+from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
+from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
+
+if TYPE_CHECKING:
+    from ddpquiz.learning.guided_path import PathHistory
+    from ddpquiz.ranks.proof_runner import CodeRun, Observed
+    from ddpquiz.terminal.kit.keys import Keys
+    from ddpquiz.terminal.kit.screen import Screen
+
+_LOOK = 0.03  # seconds between two looks at the keys while ranks run
+_STAGES = Hotkey("esc", "stages", "back to the stages; the lesson goes on at this step")
+_LEAVE = Hotkey("q", "leave", "leave; the lesson goes on at this step")
+_BACK = Hotkey("u", "back", "look back at the page before this one; nothing is lost")
+_TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays")
+_SKIP = Hotkey("s", "skip", "leave the rest of this step out")
+_EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
+_CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
+_STOP = Hotkey("esc", "back", "end the run, and go back to the step")
+_MORE = Hotkey("m", "more", "read what the lesson leaves out: second examples, measurements, rare details")
+_OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
+
+
+class _Page(StrEnum):
+    """What a step consists of, in this order."""
+
+    TEXT = auto()
+    LISTING = auto()  # on a page of its own if it does not fit below the text
+    ASK = auto()
+    RESULT = auto()  # of the listing
+    CHANGED = auto()  # of the listing with its line changed
+    DEMO = auto()
+    SEEN = auto()  # in place of a demo that the learner has predicted and seen elsewhere
+
+
+@dataclass
+class _Visit:
+    """What the learner has done in a step, in this sitting."""
+
+    quiz: Quiz | None = None  # of the question that the step asks
+    entry: Entry = field(default_factory=Entry)
+    is_turned: bool = False  # the back of the card that the step asks is shown
+    grade: Grade | None = None
+    observed: dict[_Page, Observed] = field(default_factory=dict)
+    values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.quiz.answer if self.quiz else None
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A script that runs: what shows its result, and its run once it has begun."""
+
+    page: _Page | None  # None: the learner's own version
+    script: str
+    run: CodeRun | None = None
+
+
+class LessonScreen(AnswerScreen, SittingScreen):
+    """The steps of one lesson, from `step` on. `finished` is True once all were gone through."""
+
+    def __init__(self, context: SessionContext, concept: Concept, history: PathHistory, step: int = 0) -> None:
+        super().__init__(context)
+        self.concept, self.history = concept, history
+        self.number = step
+        self.finished = False
+        self.leaves_path = False  # q was pressed, and not esc
+        self._at = 0  # the page of the step
+        self._visits: dict[int, _Visit] = {}
+        self._own: Observed | None = None  # what the learner's own version of the listing showed
+        self._reads_more = False
+        self._started: _Started | None = None
+        self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
+        self._dice = random.Random()  # noqa: S311
+
+    # Where the learner is.
+
+    @property
+    def step(self) -> LessonStep:
+        return self.concept.steps[self.number]
+
+    @property
+    def visit(self) -> _Visit:
+        return self._visits.setdefault(self.number, _Visit())
+
+    @property
+    def page(self) -> _Page:
+        return self.pages[self._at]
+
+    @property
+    def pages(self) -> list[_Page]:
+        """The pages of this step."""
+        step = self.step
+        seen = step.demo is not None and has_seen(self.concept, step.demo, self.history)
+        asks = bool(step.ask) and not (seen and not step.listing)
+        found = {
+            _Page.TEXT: True,
+            _Page.LISTING: step.listing is not None and not self._fits,
+            _Page.ASK: asks,
+            _Page.RESULT: step.listing is not None,
+            _Page.CHANGED: step.listing is not None and step.listing.change is not None,
+            _Page.DEMO: step.demo is not None and not seen,
+            _Page.SEEN: step.demo is not None and seen,
+        }
+        return [page for page, is_here in found.items() if is_here]
+
+    @property
+    def _fits(self) -> bool:
+        size = console().size
+        known = (self.number, size.width, size.height)
+        if known not in self._fitting:  # it is drawn to be measured
+            self._fitting[known] = fits_beside(self.step, size.width, size.height)
+        return self._fitting[known]
+
+    @property
+    def asked(self) -> Card | Question | None:
+        return self.concept.asked_in(self.step)
+
+    @property
+    def _predicts(self) -> bool:
+        """Whether what is asked is judged by what runs next."""
+        return isinstance(self.asked, Question) and (self.step.listing is not None or self.step.demo is not None)
+
+    @property
+    def scene(self) -> Hashable:
+        visit = self.visit
+        busy = self._started is not None
+        own = id(self._own) if self._own else 0
+        return self.number, self._at, visit.answer is None, visit.is_turned, visit.grade, own, self._reads_more, busy
+
+    @property
+    def over(self) -> bool:
+        return self.finished
+
+    @property
+    def added(self) -> Hashable:
+        return self.visit.quiz.hints if self.visit.quiz else 0
+
+    @property
+    def reading(self) -> bool:
+        return self._reads_more
+
+    @property
+    def turning(self) -> tuple[str, ...]:
+        return () if self.page is _Page.ASK and not self._reads_more else ("enter", "space")
+
+    # What is drawn.
+
+    def body(self) -> RenderableType:
+        head = header(f"{self.context.place}, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
+        if self._reads_more:
+            head = header(self.concept.title, "more")
+            return Group(head, Text(), Text("More", style="title"), markdown_of(self.concept.more))
+        return Group(head, Text(), self._drawn(), Text())
+
+    def _drawn(self) -> RenderableType:
+        step = self.step
+        if self._own:
+            return framed(self._own_result(self._own))
+        match self.page:
+            case _Page.TEXT:
+                parts = text_parts(step)
+                return framed(parts if self._fits else parts[:1])
+            case _Page.LISTING:
+                return framed([listing_view(step.listing.code if step.listing else "")])
+            case _Page.ASK:
+                return self._drawn_item()
+            case _Page.SEEN:
+                seen = prose("You have predicted and seen this demo already; `d` runs it again.")
+                return framed([seen, *([markdown_of(step.then)] if step.then else [])])
+            case _Page.DEMO:
+                return framed(self._demo_result())
+            case _:
+                return framed(self._result(self.page))
+
+    def _drawn_item(self) -> RenderableType:
+        asked, visit = self.asked, self.visit
+        if isinstance(asked, Card):
+            back: list[RenderableType] = [Text(), Barred(prose(asked.back))] if visit.is_turned else []
+            return Group(prose(asked.front, "bold"), *back)
+        if answer := visit.answer:
+            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n\n\n"), self.foot(width)))
+            then = [Text(), markdown_of(self.step.then)] if self.step.then and not self._predicts else []
+            return Group(question_view.verdict(answer), Text(), view, *then)
+        state = self._quiz()
+        assert state.posed is not None  # noqa: S101  # it has one question, which is not answered
+        return Group(*question_view.asked(state.posed, state.hints, self.entry.text))
+
+    def _result(self, page: _Page) -> list[RenderableType]:
+        """Draw what the listing showed, as it is or with its line changed."""
+        listing, visit = self.step.listing, self.visit
+        observed = visit.observed.get(page)
+        if listing is None or observed is None:
+            return [Text("It has not run yet: press r.", style="quiet")]
+        change = listing.change if page is _Page.CHANGED else None
+        shows, then = (change.shows, change.then) if change else (listing.shows, self.step.then)
+        size, source = console().size, listing.code
+        parts = _observed_parts(observed, shows, then, self._prediction() if page is _Page.RESULT else [])
+        whole = [changed_listing(source, change) if change else listing_view(source), *parts]
+        brief = [*([diff(change)] if change else []), *parts]
+        return whole if fit(whole, size.width, size.height) else brief
+
+    def _prediction(self) -> list[RenderableType]:
+        """Draw whether the answer that was given before the run was right, and if not, why, and what is right."""
+        answer = self.visit.answer
+        if answer is None or answer.gave_up or not self._predicts:
+            return []
+        words = _in_one_line(question_view.answer_text(answer.posed, answer.given, answer.verdict))
+        if answer.right:
+            return [Text(f'✓ Right: you answered "{words}".', style="good")]
+        options = answer.posed.question.options
+        right = [_in_one_line(option.text) for option in options if option.right] or [expected(answer.posed)]
+        shown = " and ".join(f'"{plain(each)}"' for each in right)
+        line = Text(f'✗ You answered "{words}". Right is {shown}.', style="bad")
+        return [Group(line, *(prose(why) for why in answer.verdict.whys))]
+
+    def _demo_result(self) -> list[RenderableType]:
+        demo, values = self.step.demo, self.visit.values
+        if demo is None or values is None:
+            return [Text("The demo has not run to its end yet: press d.", style="quiet")]
+        ranks = sorted({rank for label in demo.labels for rank in values.get(label, ())})
+        table = new_table(("rank", *map(str, ranks)))
+        for label in demo.labels:
+            table.add_row(plain(label), *(plain(values.get(label, {}).get(rank, "")) for rank in ranks))
+        then = [markdown_of(self.step.then)] if self.step.then else []
+        return [*([indented(table)] if ranks else []), *self._prediction(), *then]
+
+    def _own_result(self, observed: Observed) -> list[RenderableType]:
+        listing = self.step.listing
+        ranks = listing.ranks if listing else 1
+        line = f"torchrun --standalone --nproc-per-node {ranks} {shown_path(str(self._file))}"
+        ended = _ended(observed)
+        parts = result_parts(observed.printed, "", ended=ended)
+        return [Group(Text("Your version; the same without ddpquiz:", style="quiet"), code(line)), *parts]
+
+    def above_keys(self) -> list[RenderableType]:
+        if self._started:
+            doing = "it runs on real ranks" if self._started.run else "loading torch, once"
+            return [Text(f"{doing} · ctrl+c stops it", style="accent")]
+        if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
+            from ddpquiz.terminal.sittings.study import buttons  # most steps ask no card
+
+            schedule = Schedule(self.context.progress.weights())
+            return [buttons(schedule.preview(self.asked.key, None, study_day(self.context.clock())))]
+        if posed := self.typing:
+            return [command_line() if self.escaped else question_view.field(posed.question, self.entry)]
+        return []
+
+    # The keys.
+
+    def keys(self) -> list[Hotkey]:
+        if self._reads_more:
+            return [_CLOSE, HELP, _LEAVE]
+        if self._started:
+            return [_STOP, HELP, _LEAVE]
+        if self.page is _Page.ASK and self.answering:
+            return self._question_keys(self.answering.question)
+        return [*self._forward_keys(), *self._page_keys(), HELP, _STAGES, _LEAVE]
+
+    def _question_keys(self, question: Question) -> list[Hotkey]:
+        if not is_typed(question):
+            return [*self.entry.keys(question), *self.escape_keys()]
+        return self.escape_keys() if self.escaped else self.entry.keys(question)
+
+    def escape_keys(self) -> list[Hotkey]:
+        state = self._quiz()
+        left = len(state.posed.question.hints) - state.hints if state.posed else 0
+        hint = [Hotkey("h", f"hint ({left})", f"a hint, of {left} that are left")] if left else []
+        stages = [] if self.typing else [_STAGES]
+        return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, _LEAVE]
+
+    def _forward_keys(self) -> list[Hotkey]:
+        """The key that goes on, named after what comes next."""
+        if self._own:
+            return [Hotkey("enter", "go on", "back to the step", also=("space",))]
+        if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.grade is None:
+            if not self.visit.is_turned:
+                return [Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))]
+            if self._grades:
+                from ddpquiz.terminal.sittings.study import NAMES  # most steps ask no card
+
+                good = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
+                return [good, *(Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1))]
+        names = {
+            _Page.LISTING: "the code",
+            _Page.ASK: "answer",
+            _Page.RESULT: "run it",
+            _Page.CHANGED: "change the line and run it",
+            _Page.DEMO: "run the demo",
+            _Page.SEEN: "go on",
+        }
+        last = self.number + 1 == len(self.concept.steps)
+        following = self.pages[self._at + 1 : self._at + 2]
+        does = names[following[0]] if following else "finish" if last else "next step"
+        change = self._change if following == [_Page.CHANGED] else None
+        more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
+        return [Hotkey("enter", does, more, also=("space",))]
+
+    def _page_keys(self) -> list[Hotkey]:
+        page, keys = self.page, list[Hotkey]()
+        if self.step.listing and page in (_Page.TEXT, _Page.LISTING, _Page.RESULT, _Page.CHANGED):
+            has_run = self._own or page in (_Page.RESULT, _Page.CHANGED)
+            again = [Hotkey("r", "again", "run on real ranks what you see")] if has_run else []
+            keys += [] if self._must_ask else [*again, _EDIT]
+        if self.step.demo and page in (_Page.DEMO, _Page.SEEN):
+            keys.append(Hotkey("d", "demo", "run the demo of this step once more"))
+        if (answer := self.visit.answer) and answer.posed.question.proof and page is not _Page.TEXT:
+            keys.append(PROOF)
+        if self._at or self.number or self._own:
+            keys.append(_BACK)
+        return [*keys, *([_MORE] if self.concept.more else []), _SKIP]
+
+    @property
+    def _must_ask(self) -> bool:
+        """Whether the step asks something first, which is not answered yet."""
+        return _Page.ASK in self.pages[self._at :] and self.visit.answer is None and self.visit.grade is None
+
+    @property
+    def _change(self) -> LineChange | None:
+        return self.step.listing.change if self.step.listing else None
+
+    def press(self, key: str) -> None:
+        match key:
+            case "q":
+                self.left = self.leaves_path = True
+            case _ if self._reads_more:
+                self._reads_more = key not in ("m", "enter", "space", "u", "escape", "backspace")
+            case _ if self._started:
+                self._press_while_running(key)
+            case "escape":
+                self.left = True
+            case "m" if self.concept.more:
+                self._reads_more = True
+            case "u":
+                self._back()
+            case "s":
+                self._end_step(StageState.SKIPPED)
+            case _ if not self._press_what_runs(key):
+                self._press_on_page(key)
+
+    def _press_what_runs(self, key: str) -> bool:
+        """Obey a key that runs something; return whether it is one."""
+        runs = self.step.listing is not None and not self._must_ask
+        match key:
+            case "e" if runs:
+                self._edit()
+            case "r" if runs:
+                self._run_again()
+            case "d" if self.page in (_Page.DEMO, _Page.SEEN):
+                self._demo()
+            case "p" if self.visit.answer:
+                self._prove(self.visit.answer)
+            case _:
+                return False
+        return True
+
+    def _press_on_page(self, key: str) -> None:
+        if self.page is _Page.ASK and not self._own:
+            self._press_on_item(key)
+        elif key in ("enter", "space"):
+            self._go_on()
+
+    def _press_while_running(self, key: str) -> None:
+        if key == "escape":
+            self.stop()
+            self.note = "stopped"
+
+    def _press_on_item(self, key: str) -> None:
+        asked = self.asked
+        if isinstance(asked, Card):
+            self._press_on_card(asked, key)
+        elif self.visit.answer:
+            if key in ("enter", "space"):
+                self._go_on()
+        elif key == "h":
+            self._do(QuizAction.HINT)
+        elif key == "x":
+            self._do(QuizAction.GIVE_UP)
+        elif not self.typing:
+            self.enter(key)
+
+    def _press_on_card(self, card: Card, key: str) -> None:
+        visit = self.visit
+        if not visit.is_turned:
+            visit.is_turned = key in ("enter", "space")
+        elif visit.grade is None and self._grades:
+            grade = Grade(int(key)) if key in ("1", "2", "3", "4") else Grade.GOOD
+            if key in ("1", "2", "3", "4", "enter", "space"):
+                now = self.context.clock()
+                self.context.progress.review(card.key, grade, now, now - now)
+                visit.grade = grade
+                self._go_on()
+        elif key in ("enter", "space"):
+            self._go_on()
+
+    @property
+    def _grades(self) -> bool:
+        """Whether the card is new to the learner, so that its grade begins its schedule."""
+        asked = self.asked
+        memory = self.context.progress.memories(self.concept.id).get(asked.key) if asked else None
+        return self.visit.grade is None and (memory is None or memory.first is None)
+
+    # Going from page to page.
+
+    def _go_on(self) -> None:
+        if self._own:
+            self._own = None
+            return
+        if self._at + 1 == len(self.pages):
+            self._end_step(StageState.DONE)
+            return
+        following = self.pages[self._at + 1]
+        if following in (_Page.RESULT, _Page.CHANGED) and following not in self.visit.observed:
+            self._start(following)
+        else:
+            self._to(self._at + 1)
+            if following is _Page.DEMO and self.visit.values is None:
+                self._demo()
+
+    def _to(self, page: int) -> None:
+        if self.page is _Page.ASK:
+            self.visit.entry = self.entry
+        self._at = page
+        self._own = None
+        self.entry = self.visit.entry if self.page is _Page.ASK else Entry()
+
+    def _back(self) -> None:
+        if self._own:
+            self._own = None
+        elif self._at:
+            self._to(self._at - 1)
+        elif self.number:
+            self._to(0)
+            self.number -= 1
+            was_here = self.number in self._visits
+            self._to(len(self.pages) - 1 if was_here and self._visits[self.number].observed else 0)
+        else:
+            self.note = "This is the first page."
+
+    def _end_step(self, state: StageState) -> None:
+        """Save that a step is over, and go on with the next one; the last one ends the lesson."""
+        progress, now = self.context.progress, self.context.clock()
+        item = step_item(self.concept, self.number)
+        lesson = f"{self.concept.id}/{StageName.LESSON}"
+        known = self.history.stages
+        if item not in known and lesson not in known:
+            progress.stage(item, state, now)
+            known[item] = state
+        self._to(0)
+        if self.number + 1 < len(self.concept.steps):
+            self.number += 1
+            return
+        steps = [known.get(step_item(self.concept, number)) for number in range(len(self.concept.steps))]
+        if lesson not in known and None not in steps:
+            skipped = set(steps) == {StageState.SKIPPED}
+            progress.stage(lesson, StageState.SKIPPED if skipped else StageState.DONE, now)
+        self.finished = self.left = True
+
+    # Questions.
+
+    def _quiz(self) -> Quiz:
+        """The quiz that asks the question of this step."""
+        visit, asked = self.visit, self.asked
+        if visit.quiz is None:
+            questions = [asked] if isinstance(asked, Question) else []
+            visit.quiz = quiz.begin(questions, self._dice, self.context.clock())
+        return visit.quiz
+
+    @property
+    def answering(self) -> Posed | None:
+        """The question that keys answer now."""
+        if self.page is not _Page.ASK or self._own or self._reads_more or not isinstance(self.asked, Question):
+            return None
+        return None if self.visit.answer else self._quiz().posed
+
+    def submit(self, text: str) -> None:
+        self._do(Given(text))
+
+    def _do(self, event: quiz.Event) -> None:
+        """Do a step of the question; its answer is saved before anything else is shown, and counts for nothing."""
+        now = self.context.clock()
+        after, (added, _) = quiz.step(self._quiz(), event, now)
+        self.visit.quiz = after
+        if isinstance(event, Given):
+            self.note = after.unclear
+        if added:
+            save_answer(self.context.progress, added, (), retry=True)
+            if self._predicts and not added.gave_up:
+                self._go_on()
+
+    def _prove(self, answer: Answer) -> None:
+        if answer.posed.question.proof is None:
+            self.note = "This question has no proof."
+        else:
+            self.run_proof(answer.posed)
+
+    # What runs.
+
+    def _start(self, page: _Page | None, script: str = "") -> None:
+        """Start the listing, as it is or changed, or the learner's own version of it; `wait` follows it."""
+        listing = self.step.listing
+        if listing is None:
+            return
+        if page is not None:
+            script = whole_script(self._code(page))
+        self._started = _Started(page, script)
+
+    def _code(self, page: _Page) -> str:
+        listing = self.step.listing
+        assert listing is not None  # noqa: S101  # only steps with one run
+        change = listing.change if page is _Page.CHANGED else None
+        return changed_code(listing.code, change.line, change.to) if change else listing.code
+
+    def _run_again(self) -> None:
+        if self._own:
+            self._start(None, self._file.read_text("utf-8", errors="replace"))
+        else:
+            self._start(_Page.CHANGED if self.page is _Page.CHANGED else _Page.RESULT)
+
+    def wait(self, keys: Keys) -> str | None:
+        """Wait for a key; while ranks run, also for their end."""
+        while self._started:
+            if self._advance():
+                return None
+            if key := keys.get(0):
+                return key
+        return super().wait(keys)
+
+    def _advance(self) -> bool:
+        """Follow what runs for a moment; return whether there is something new to show."""
+        from ddpquiz.ranks.launch import server
+        from ddpquiz.ranks.proof_runner import begin_listing
+
+        started, listing = self._started, self.step.listing
+        assert started is not None and listing is not None  # noqa: S101, PT018  # the caller has looked
+        try:
+            if started.run is None:
+                if not server().is_ready(_LOOK):
+                    return False
+                run = begin_listing(self.concept.id, listing, started.script)
+                self._started = _Started(started.page, started.script, run)
+                return True
+            if not started.run.read(_LOOK):
+                return False
+        except UserError as error:
+            self.stop()
+            self.note = str(error)
+            return True
+        observed = started.run.observed
+        self.stop()
+        self._show(started.page, observed)
+        return True
+
+    def _show(self, page: _Page | None, observed: Observed) -> None:
+        if page is None:
+            self._own = observed
+            return
+        self.visit.observed[page] = observed
+        self._to(self.pages.index(page))
+
+    def stop(self) -> None:
+        """End what runs; no rank is left."""
+        started, self._started = self._started, None
+        if started and started.run:
+            with started.run:
+                pass
+
+    def interrupt(self) -> None:
+        if self._started is None:
+            super().interrupt()
+        self.stop()
+        self.note = "stopped"
+
+    def loop(self, screen: Screen, keys: Keys) -> None:
+        try:
+            super().loop(screen, keys)
+        finally:
+            self.stop()
+
+    @property
+    def _file(self) -> Path:
+        name = f"{self.concept.id.replace('/', '-')}-{self.number + 1}.py"
+        return data_dir() / "listings" / name
+
+    def _edit(self) -> None:
+        """Let the learner change the whole script, and run it; what was edited before is kept."""
+        listing = self.step.listing
+        assert listing is not None  # noqa: S101  # the key works only then
+        asked = whole_script(self._code(self.page))
+        ours = {whole_script(self._code(page)) for page in (_Page.RESULT, _Page.CHANGED)}
+
+        def edit() -> str:
+            file = self._file
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                if not file.exists() or file.read_text("utf-8", errors="replace") in ours:
+                    file.write_text(asked, "utf-8")
+                open_file(file)
+                return file.read_text("utf-8", errors="replace")
+            except OSError as problem:
+                raise UserError(f"{file} cannot be written: {problem.strerror}.") from None
+
+        script = self._leave(edit)
+        if script is not None:
+            self._start(None, script)
+
+    def _demo(self) -> None:
+        """Run the demo of the step, with what was predicted beside it."""
+        step, answer = self.step, self.visit.answer
+        if step.demo is None:
+            return
+        how = DemoVisit(about=self.concept.id, predict=False, predicted=answer, run_at=self.context.place)
+        outcome = self.run_demo(step.demo, how)
+        if outcome and outcome.ended_well:
+            self.visit.values = outcome.values
+            save_seen(self.context.progress, self.concept, step.demo, self.context.clock())
+        elif outcome:
+            self.note = "The demo did not run to its end; d runs it again."
+
+    def summary(self) -> RenderableType:
+        return Group()
+
+
+def _observed_parts(
+    observed: Observed, shows: Shows, then: str, said: Sequence[RenderableType]
+) -> list[RenderableType]:
+    """Draw what a listing showed, and what was predicted.
+
+    What it means is said only if it showed what the lesson expects.
+    """
+    parts = [*result_parts(observed.printed, "", ended=_ended(observed)), *said]
+    if not observed.matches(shows):
+        return [*parts, Text(_OTHER, style="warn")]
+    return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def _in_one_line(text: str) -> str:
+    return plain(" ".join(text.split()))
+
+
+def _ended(observed: Observed) -> str:
+    """Return how a run ended if it did not end well."""
+    return WAITS if observed.hung else observed.raised or observed.failed

@@ -1,0 +1,17 @@
+import os, signal, sys, time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=6))
+rank = dist.get_rank()
+x = torch.ones(4)
+def load(count):
+    return bytearray(count)
+
+dist.all_reduce(x)
+if rank == 2:
+    load(1 << 60)
+dist.all_reduce(x)
+dist.destroy_process_group()

@@ -1,0 +1,14 @@
+import os, signal, sys, time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=6))
+rank = dist.get_rank()
+x = torch.ones(4)
+for step in range(4):
+    if rank == 1 and step == 2:
+        raise ValueError("bad batch in shard 17")
+    dist.all_reduce(x)
+dist.destroy_process_group()

@@ -1,0 +1,13 @@
+import os, signal, sys, time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=6))
+rank = dist.get_rank()
+x = torch.ones(4)
+for step in range(4):
+    y = torch.ones(8 if rank == 1 and step == 2 else 4)
+    dist.all_reduce(y)
+dist.destroy_process_group()

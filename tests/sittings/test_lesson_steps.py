@@ -1,0 +1,415 @@
+"""A lesson in steps: each step on the screen, what it saves, and a whole lesson on real ranks in a real terminal."""
+
+import json
+import os
+import signal
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from inline_snapshot import snapshot
+from run_program import ddpquiz, log
+from sample import RING, START, answer_row
+from sample_sittings import context, press, screen, type_text
+from typer.testing import CliRunner
+
+from ddpquiz.cli.app import app
+from ddpquiz.curriculum import pack_store, packs
+from ddpquiz.curriculum.concept import DemoLink, LessonStep, LineChange, Listing, Shows
+from ddpquiz.curriculum.loading import load_pack
+from ddpquiz.learning import mastery
+from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.ranks.proof_check import run_listings
+from ddpquiz.ranks.proof_runner import Observed
+from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.ranks import DemoOutcome
+from ddpquiz.terminal.sittings.steps import LessonScreen
+
+DAY = study_day(START)
+SUM = Listing(
+    2,
+    "x = torch.tensor(rank + 1.0)\ndist.all_reduce(x)\nprint(x.item())",
+    Shows(by_rank={0: "3.0", 1: "3.0"}),
+    LineChange("dist.all_reduce(x)", "pass", Shows(by_rank={0: "1.0", 1: "2.0"}), "Each keeps its own."),
+)
+SHOWN = DemoLink("allreduce", "bytes", ("--size", "300"), 4, "bytes", ("bytes",))
+LESSON = (
+    LessonStep("All ranks *add up*.", SUM, then="Both have the sum."),
+    LessonStep("A ring has no root.", ask="bytes"),
+    LessonStep("What does a rank send?", ask="steps", demo=SHOWN, then="Less than twice."),
+    LessonStep("One to recall.", ask="three"),
+)
+STEPS = replace(RING, steps=LESSON, demos=(SHOWN,), more="A second example.", able="say who holds the sum.")
+
+
+def history(progress):
+    return load_history(progress, DAY)
+
+
+def path(progress, concept=STEPS):
+    return guided_path(concept, (), history(progress))
+
+
+def lesson(progress, step=0, concept=STEPS):
+    session = context(progress, concepts=(concept,))
+    session.place = "1 of 2: lesson"
+    return LessonScreen(session, concept, history(progress), step)
+
+
+def stages(progress):
+    return [(row.item, row.given) for row in progress.entries("stage")]
+
+
+def test_a_path_has_the_steps_the_cards_and_the_lab_and_goes_on_at_the_step_that_is_open(progress):
+    assert [(str(each.stage), each.count, each.left) for each in path(progress).stages] == [
+        ("lesson", 4, 4),
+        ("cards", 4, 4),
+    ]
+    assert not path(progress).begun
+    progress.stage("ring/step-1", "done", START)
+    progress.stage("ring/step-2", "skipped", START)
+    assert (path(progress).step, path(progress).begun) == (2, True)
+    assert path(progress).position == "1 of 2: lesson, step 3 of 4"
+    assert next_path((STEPS,), (), history(progress)).concept is STEPS
+    for step in (3, 4):
+        progress.stage(f"ring/step-{step}", "done", START)
+    assert path(progress).current.stage is StageName.CARDS
+
+
+def test_a_lesson_that_an_older_ddpquiz_saved_as_read_is_done(progress):
+    progress.stage("ring/lesson", "done", START)
+    assert path(progress).current.stage is StageName.CARDS
+
+
+def test_a_listing_is_run_its_line_changed_and_both_results_stay_to_be_looked_at(progress):
+    seat = lesson(progress)
+    assert screen(seat) == snapshot("""\
+1 of 2: lesson, step 1 of 4 · The ring
+
+All ranks add up.
+
+  x = torch.tensor(rank + 1.0)
+  dist.all_reduce(x)
+  print(x.item())
+
+enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
+""")
+    press(seat, "enter")
+    assert "loading torch" in screen(seat)
+    seat.stop()
+    seat._show(seat.pages[1], Observed({0: "3.0", 1: "3.0"}))
+    assert screen(seat) == snapshot("""\
+1 of 2: lesson, step 1 of 4 · The ring
+
+  x = torch.tensor(rank + 1.0)
+  dist.all_reduce(x)
+  print(x.item())
+
+  rank 0  3.0
+  rank 1  3.0
+
+Both have the sum.
+
+enter change the line and run it · r again · e editor · ? help · q leave\
+""")
+    press(seat, "enter")
+    seat.stop()
+    seat._show(seat.pages[2], Observed({0: "1.0", 1: "2.0"}))
+    assert screen(seat) == snapshot("""\
+1 of 2: lesson, step 1 of 4 · The ring
+
+  x = torch.tensor(rank + 1.0)
+- dist.all_reduce(x)
++ pass
+  print(x.item())
+
+  rank 0  1.0
+  rank 1  2.0
+
+Each keeps its own.
+
+enter next step · r again · e editor · u back · m more · ? help · q leave\
+""")
+    press(seat, "u")
+    assert "Both have the sum." in screen(seat)
+    press(seat, "enter")
+    assert "Each keeps its own." in screen(seat)
+    assert stages(progress) == []
+    press(seat, "enter")
+    assert "step 2 of 4" in screen(seat)
+    assert stages(progress) == [("ring/step-1", "done")]
+
+
+def test_a_result_that_the_lesson_does_not_expect_is_told_as_such(progress):
+    seat = lesson(progress)
+    seat._show(seat.pages[1], Observed({0: "3.0", 1: "2.0"}))
+    assert "This is not what the lesson expects" in screen(seat)
+    assert "Both have the sum." not in screen(seat)
+    seat._show(seat.pages[1], Observed({0: "", 1: "x"}, hung=True))
+    assert "rank 0  prints nothing" in screen(seat)
+    assert "The ranks wait forever." in screen(seat)
+
+
+def test_a_question_gets_its_verdict_at_once_and_counts_for_nothing(progress):
+    seat = lesson(progress, 1)
+    press(seat, "enter")
+    shown = screen(seat)
+    assert "How many bytes does each" in shown
+    wrong = next(line.split()[0] for line in shown.splitlines() if "3,600 bytes" in line)
+    press(seat, wrong)
+    assert "✗ Wrong." in screen(seat)
+    assert "A root would send that much." in screen(seat)
+    (row,) = progress.entries("answer")
+    assert (row.item, row.given, row.credit, row.retry, row.made_due_card) == (
+        "ring/bytes",
+        "3,600 bytes",
+        0,
+        True,
+        None,
+    )
+    assert progress.last_answers() == []
+    assert progress.memories() == {}
+    press(seat, "u")
+    assert "A ring has no root." in screen(seat)
+    press(seat, "enter")
+    assert "✗ Wrong." in screen(seat)
+    press(seat, "p")
+    assert seat.context.ranks.started == ["ring/bytes"]
+
+
+def test_right_answers_in_lessons_never_make_a_concept_strong(progress):
+    for _ in range(30):
+        seat = lesson(progress, 1)
+        press(seat, "enter")
+        right = next(line.split()[0] for line in screen(seat).splitlines() if "1,800 bytes" in line)
+        press(seat, right)
+    assert len(progress.entries("answer")) == 30
+    assert mastery.strengths(progress.last_answers(), DAY) == {}
+
+
+def test_the_text_is_shown_again_without_losing_what_was_typed(progress):
+    seat = lesson(progress, 2)
+    press(seat, "enter")
+    type_text(seat, "6")
+    assert "> 6_ " in screen(seat)
+    press(seat, "escape", "u")
+    assert "What does a rank send?" in screen(seat)
+    press(seat, "enter")
+    assert "> 6_ " in screen(seat)
+
+
+def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
+    seat = lesson(progress, 2)
+    seat.context.ranks.demo = lambda *_: DemoOutcome(
+        "", was_predicted=False, ended_well=True, values={"bytes": {0: "450", 1: "450"}}
+    )
+    press(seat, "enter")
+    type_text(seat, "5\n")
+    assert screen(seat) == snapshot("""\
+1 of 2: lesson, step 3 of 4 · The ring
+
+  rank     0    1
+  bytes  450  450
+
+✗ You answered "5 bytes". Right is "1,800 bytes".
+
+Less than twice.
+
+enter next step · d demo · u back · m more · s skip · ? help · q leave\
+""")
+    assert ("ring/demo", "done") in stages(progress)
+    press(seat, "enter")
+    assert "step 4 of 4" in screen(seat)
+
+
+def test_a_demo_that_did_not_end_well_can_be_run_again(progress):
+    seat = lesson(progress, 2)
+    seat.context.ranks.demo = lambda *_: DemoOutcome("", was_predicted=False, ended_well=False)
+    press(seat, "enter")
+    type_text(seat, "5\n")
+    assert "The demo did not run to its end; d runs it again." in screen(seat)
+    assert stages(progress) == []
+
+
+def test_a_demo_that_was_predicted_and_seen_elsewhere_is_not_asked_again(progress):
+    predicted = replace(STEPS, demos=(replace(SHOWN, predict="bytes"),))
+    concept = replace(predicted, steps=(LessonStep("Text.", ask="bytes", demo=SHOWN, then="Less."),))
+    seat = lesson(progress, concept=concept)
+    press(seat, "enter")
+    assert "How many bytes" in screen(seat)
+    progress.answer(answer_row("ring/bytes", 1.0), START)
+    save_seen(progress, concept, SHOWN, START)
+    seat = lesson(progress, concept=concept)
+    press(seat, "enter")
+    assert "You have predicted and seen this demo already" in screen(seat)
+    assert "Less." in screen(seat)
+
+
+def test_a_card_is_recalled_and_counts_among_the_new_cards_of_the_day(progress):
+    seat = lesson(progress, 3)
+    press(seat, "enter")
+    assert screen(seat).splitlines()[2] == "Front of three?"
+    press(seat, "space")
+    assert "Back of three." in screen(seat)
+    assert "1 forgot" in screen(seat)
+    press(seat, "1")
+    memory = progress.memories()["ring/three"]
+    assert (memory.first, memory.lapses) == (DAY, 0)
+    assert (seat.finished, stages(progress)) == (True, [("ring/step-4", "done")])
+
+
+def test_a_card_that_was_studied_before_is_not_graded_again(progress):
+    progress.review("ring/three", Grade.GOOD, START, START - START)
+    seat = lesson(progress, 3)
+    press(seat, "enter", "space", "1", "enter")
+    assert (seat.finished, len(progress.entries("review"))) == (True, 1)
+
+
+def test_steps_can_be_skipped_and_the_end_says_what_one_can_do_now_and_what_comes_back(progress):
+    session = context(progress, concepts=(STEPS,))
+    seat = PathScreen(session, STEPS)
+    press(seat.lesson, "s", "s", "s", "enter", "space", "3")
+    assert seat.lesson.finished
+    seat.leave_lesson(seat.lesson)
+    assert stages(progress)[-2:] == [("ring/step-4", "done"), ("ring/lesson", "done")]
+    assert screen(seat) == snapshot("""\
+The ring
+│ An idea.
+
+1 lesson  ✓ done  4 steps to read, answer and run
+2 cards   ▸ next  4 cards, 3 not seen yet
+
+You can now say who holds the sum.
+Its 3 new cards come next: each comes back just before you would forget it.
+
+Next is 2 of 2: cards.
+
+enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
+""")
+    for card in ("one", "two"):
+        progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
+    progress.review("ring/four", Grade.HARD, START, START - START)
+    assert "Tomorrow 1 card comes back" in screen(seat)
+
+
+def test_more_can_be_read_from_any_step(progress):
+    seat = lesson(progress)
+    press(seat, "m")
+    assert "A second example." in screen(seat)
+    press(seat, "m")
+    assert "All ranks add up." in screen(seat)
+
+
+def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():
+    wrong = replace(SUM, shows=Shows("2.0"), change=replace(SUM.change, shows=Shows(hangs=True)))
+    concepts = [STEPS, replace(STEPS, steps=(LessonStep("Text.", wrong),))]
+    assert [(ran.step, ran.complaints) for ran in run_listings(concepts)] == [
+        (0, ()),
+        (
+            0,
+            (
+                "the listing does not show what `prints` says: every rank prints '3.0'",
+                "the listing with its line changed does not show what `prints` says: rank 0 prints '1.0', rank 1 prints '2.0'",
+            ),
+        ),
+    ]
+
+
+@pytest.fixture
+def pack_home(mine, tmp_path):
+    """The data folder of a learner who has added and allowed a new pack, whose concept is in steps."""
+    pack_store.add(mine)
+    packs.allow("mine", load_pack(packs.find("mine")).origin)
+    return tmp_path / "home"
+
+
+def _learn(home, **more):
+    return ddpquiz("learn", "mine/first-concept", home=home, **more)
+
+
+def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/rank + 1.0/rank + 5.0/' \"$1\"\n")
+    editor.chmod(0o755)
+    terminal = _learn(pack_home, EDITOR=str(editor))
+    terminal.wait("step 1 of 4", "enter run it")
+    terminal.press("\r", "rank 0  3.0", "rank 1  3.0", "enter change the line")
+    terminal.press("\r", "- dist.all_reduce", "rank 0  1.0", "rank 1  2.0", "not combined|combined unless")
+    terminal.press("u", "rank 0  3.0")
+    terminal.press("e", "torchrun --standalone --nproc-per-node 2", "rank 0  11.0")
+    terminal.press("\r", "rank 0  3.0")
+    terminal.press("\r", "rank 1  2.0", "enter next step")
+    terminal.press("\r", "step 2 of 4")
+    terminal.press("\r", "Which line leaves the mean", "1-4 answer")
+    terminal.press("1", "✓ Right|✗ Wrong")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert "of 2: lesson, step 2 of 4. Go on with ddpquiz learn" in " ".join(terminal.lines)
+    terminal = _learn(pack_home)
+    terminal.wait("step 2 of 4")
+    terminal.press("s", "step 3 of 4")
+    terminal.child.kill(signal.SIGKILL)
+    terminal.end()
+    terminal = _learn(pack_home)
+    terminal.wait("step 3 of 4")
+    terminal.press("\x1b", "Next is 1 of 2: lesson, step 3 of 4")
+    terminal.press("\r", "Nothing runs on a rank")
+    terminal.press("\r", "What happens", "1-4 answer")
+    terminal.press("1", "✓ Right|✗ Wrong")
+    terminal.press("\r", "step 4 of 4")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+    terminal = _learn(pack_home)
+    terminal.wait("step 4 of 4")
+    terminal.press("\r", "1-4 answer")
+    terminal.press("1", "You predicted", "done in")
+    terminal.press("\r", "bytes sent +1800 +1800 +1800 +1800", "less than twice the", "enter finish")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "Its 6 new cards come next", "▸ next")
+    terminal.press("q")
+    assert terminal.end() == 0
+    name = "mine/first-concept"
+    assert [item for kind, item, *_ in log(pack_home) if kind == "stage"] == [
+        f"{name}/step-1", f"{name}/step-2", f"{name}/step-3", f"{name}/demo", f"{name}/step-4", f"{name}/lesson",
+    ]  # fmt: skip
+    with closing(Progress(pack_home)) as progress:
+        assert progress.last_answers() == []
+        assert len(progress.entries("answer")) == 3
+
+
+def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, tmp_path):
+    pack_store.add(mine)
+    terminal = _learn(tmp_path / "home")
+    terminal.wait("step 1 of 4")
+    terminal.press("\r", "did not come with")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_a_run_that_lasts_can_be_stopped_and_leaves_no_rank(pack_home, tmp_path):
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nprintf 'import os, time\\nopen(\"%s\", \"a\").write(f\"{os.getpid()}\\\\n\")\\ntime.sleep(100)\\n' > \"$1\"\n" % (tmp_path / "pids"))  # fmt: skip
+    editor.chmod(0o755)
+    terminal = _learn(pack_home, EDITOR=str(editor))
+    terminal.wait("step 1 of 4")
+    terminal.press("e", "it runs on real ranks")
+    while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
+        terminal.read(0.05)
+    terminal.press("\x03", "stopped", "enter run it")
+    for pid in (tmp_path / "pids").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_the_json_of_a_concept_holds_its_steps(mine):
+    pack_store.add(mine)
+    told = json.loads(CliRunner().invoke(app, ["show", "mine/first-concept", "--json"]).output)
+    assert [step["ask"] for step in told["steps"]] == ["", "mean-of-ranks", "what-is-waited-for", "ring-bytes"]
+    assert told["steps"][0]["listing"]["change"]["to"] == "# dist.all_reduce(x)"
+    page = CliRunner().invoke(app, ["learn", "mine/first-concept"]).output
+    assert page.index("Step 1 of 4") < page.index("Which line leaves the mean") < page.index("Step 3 of 4")
+    assert page.index("Answers") > page.index("Step 4 of 4")
+    assert "Step by step" in page
