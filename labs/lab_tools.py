@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -112,12 +113,15 @@ class Restarts:
         if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":
             sys.exit("This check kills ranks, so torchrun has to start them again: use --max-restarts 2.")
         job = os.environ["MASTER_PORT"] if _HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # the same in each attempt
-        self.folder = Path(tempfile.gettempdir(), f"ddpquiz-lab-{job}")
+        self.folder = Path(tempfile.gettempdir(), f"ddpquiz-lab-{os.getuid()}-{job}")
         if dist.get_rank() == 0 and _ATTEMPT == "0":
             shutil.rmtree(self.folder, ignore_errors=True)  # of a run that failed
             _remove_old_folders(self.folder.parent)
-            self.folder.mkdir(mode=0o700)
+            with contextlib.suppress(FileExistsError):
+                self.folder.mkdir(mode=0o700)
         dist.barrier()
+        if not _is_private(self.folder):
+            sys.exit(f"{self.folder} was made by another user; set TMPDIR to a folder of your own.")
         self._stage = self.folder / "stage"
         self.stage = int(self._stage.read_text()) if self._stage.exists() else 0
 
@@ -323,10 +327,16 @@ def _form_group() -> None:
 
 def _remove_old_folders(parent: Path) -> None:
     """Remove what runs that failed more than an hour ago have left."""
-    for folder in parent.glob("ddpquiz-lab-*"):
+    for folder in parent.glob(f"ddpquiz-lab-{os.getuid()}-*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > 3600:
                 shutil.rmtree(folder)
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether this is a folder, no link to one, in which no other user can write."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _storage_key(tensor: torch.Tensor) -> int:

@@ -21,9 +21,15 @@ from typer.core import TyperCommand, TyperGroup
 from ddpquiz import __version__
 from ddpquiz.cli.typer_options import Command, UsageError
 from ddpquiz.errors import UserError
+from ddpquiz.safe_text import plain
 
 _GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_PLACE_FAULTS = (  # what may be wrong with a file or a folder, whatever is done there
+    *_OUTPUT_FAULTS, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR,
+    errno.EISDIR, errno.ESTALE,
+)  # fmt: skip
+_LONGEST_NAME = 200  # characters of a path in an error
 _PANELS = {  # of the help; each sentence fits on its line at 80 columns
     "Learn": {
         "learn": "Learn a concept step by step; go on where you left off.",
@@ -165,7 +171,15 @@ class _Commands(TyperGroup):
         except UsageError as error:
             if isinstance(error, typer.BadParameter) and not error.message and error.param:
                 error.message = _WHERE_NAMED.get(error.param.name or "", "")
-            text = _wrapped(f"Error: {error.format_message()}").removeprefix("Error: ")
+            text = _wrapped(plain(f"Error: {error.format_message()}")).removeprefix("Error: ")
+            error.format_message = lambda: text
+            raise
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        try:
+            return super().make_context(*args, **more)
+        except UsageError as error:  # of the words before the command
+            text = plain(error.format_message())
             error.format_message = lambda: text
             raise
 
@@ -216,8 +230,8 @@ def main() -> None:
         status = end.code
     except UserError as error:
         status = _print_error(str(error))
-    except OSError as error:
-        status = _drop_output(error)
+    except (OSError, ImportError, RuntimeError) as error:
+        status = _report_fault(error)
     try:
         sys.stdout.flush()
     except BrokenPipeError as error:  # a reader that stops early (`ddpquiz list | head`) is not an error
@@ -229,8 +243,6 @@ def main() -> None:
 
 def _print_error(sentence: str) -> int:
     """Print an error that the user can fix, after all earlier output; return the exit status."""
-    from ddpquiz.terminal.kit.style import plain  # noqa: PLC0415  # only an error needs it
-
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
@@ -260,3 +272,19 @@ def _drop_output(error: OSError) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # otherwise Python prints another error when it exits
     return 1 if is_broken_pipe else _print_error(f"Standard output cannot be written: {error.strerror}.")
+
+
+def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
+    """Report what is wrong around us, wherever it was noticed; raise what is a bug. Return the exit status."""
+    match error:
+        case OSError(filename=str() | os.PathLike() as place) if error.errno in _PLACE_FAULTS:
+            name = str(place)
+            shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
+            return _print_error(f"{shown} cannot be used ({error.strerror}); mend that, or name another place.")
+        case OSError():
+            return _drop_output(error)
+        case ImportError(name=str() as module) if module.startswith("ddpquiz."):
+            return _print_error(f"ddpquiz was upgraded or removed while it ran ({module} is missing); start it again.")
+        case RuntimeError() if "home directory" in str(error):  # pathlib has no class for it
+            return _print_error("There is no home folder here; set HOME to one.")
+    raise error

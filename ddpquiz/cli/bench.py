@@ -18,6 +18,7 @@ from ddpquiz.benchmark.file import save_bench
 from ddpquiz.benchmark.measured import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.benchmark.page import bench_page
 from ddpquiz.benchmark.run import BenchRun, BenchSamples, default_counts
+from ddpquiz.cli.output import say
 from ddpquiz.terminal.kit import layout, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
@@ -90,10 +91,10 @@ def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[Ben
     for group in groups:
         save_bench(group)
     if as_json:
-        typer.echo(json.dumps(MachineBench(tuple(groups)).as_json()))
+        say(json.dumps(MachineBench(tuple(groups)).as_json()))
         return
     if not groups:
-        typer.echo("Nothing was measured.")
+        say("Nothing was measured.")
         return
     out = style.console()
     reasons = {op: why for each in refused for op, why in each.refused.items()}

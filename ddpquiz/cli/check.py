@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ddpquiz.cli.output import say
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
 from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
@@ -93,8 +94,8 @@ def _check_labs(names: list[str], pack: Path | None) -> None:
     labs, complaints = chosen_labs(names, pack)
     problems = [str(complaint) for complaint in complaints] or prove_labs(labs)
     for problem in problems:
-        typer.echo(problem, err=True)
-    typer.echo(plural(len(problems), "problem"), err=True)
+        say(problem, err=True)
+    say(plural(len(problems), "problem"), err=True)
     if problems:
         raise typer.Exit(1)
 
@@ -117,7 +118,7 @@ def _advise_steps(concepts: Sequence[Concept]) -> None:
     old = [concept.id for concept in concepts if not concept.in_steps]
     if old:
         several = f"{plural(len(old), 'lesson is', 'lessons are')} one long text"
-        typer.echo(f"{several} ({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}). {_IN_STEPS}", err=True)
+        say(f"{several} ({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}). {_IN_STEPS}", err=True)
 
 
 def _unfit(concepts: Sequence[Concept], path: Path | None) -> list[str]:
@@ -177,7 +178,7 @@ def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     _progress("")
     total = sum(seconds for seconds, _ in slowest)
     slow = ", ".join(f"{key} {seconds:.1f} s" for seconds, key in sorted(slowest, reverse=True)[:3])
-    typer.echo(f"{plural(len(questions), 'proof')} in {total:.1f} s; the slowest: {slow}", err=True)
+    say(f"{plural(len(questions), 'proof')} in {total:.1f} s; the slowest: {slow}", err=True)
     return problems
 
 
@@ -212,7 +213,7 @@ def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
 
 def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Quality | None) -> None:
     parts = {"quality": asdict(measured)} if measured else {}
-    print(json.dumps({**summary, "problems": problems, **parts}, indent=2))
+    say(json.dumps({**summary, "problems": problems, **parts}, indent=2))
 
 
 def _print_quality(measured: Quality) -> None:
@@ -232,14 +233,14 @@ def _print_quality(measured: Quality) -> None:
     shares = ", ".join(f"{name}: {count}" for name, count in measured.rights.items())
     out.print(f"Right options in `choices` questions: {shares}.\n", style="quiet")
     for remark in measured.remarks:
-        typer.echo(f"check: {remark}")
+        say(f"check: {remark}")
 
 
 def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bool) -> None:
     if problems:
         for problem in problems:
-            typer.echo(problem, err=True)
-        typer.echo(plural(len(problems), "problem"), err=True)
+            say(problem, err=True)
+        say(plural(len(problems), "problem"), err=True)
         return
     parts = [
         plural(summary["concepts"], "concept"),
@@ -249,4 +250,4 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
         f"{plural(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
         *([plural(summary["labs"], "lab")] if summary["labs"] else []),
     ]
-    typer.echo(f"No problems: {', '.join(parts)}.")
+    say(f"No problems: {', '.join(parts)}.")

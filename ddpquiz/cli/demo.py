@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.output import say
 from ddpquiz.cli.run_options import DemoCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
@@ -46,7 +47,7 @@ def demo(
     """
     words = tuple(args or ())
     if about and name is None:
-        typer.echo(context.get_help())
+        say(context.get_help())
         return
     if replay and not about and (name is None or words):
         raise typer.BadParameter("Name one demo or file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.cli.clock import now
+from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.run import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.cli.run_options import RunOptions
@@ -81,7 +82,7 @@ def play_again(what: str, options: RunOptions) -> None:
             print_summary(seen, json=options.json)
     elif options.json:
         for event in events:
-            typer.echo(encode(event))
+            say(encode(event))
     elif options.plain or not screen.is_interactive():
         plain_lines.print_saved(events, style.console())
     else:
@@ -113,4 +114,4 @@ def copy_script(script: Path, folder: Path) -> None:
         target.write_bytes(pack.read(script) if pack else script.read_bytes())
     except OSError as wrong:
         raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
-    typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")
+    say(f"{target}\nChange it, and run it with: ddpquiz run {target}")

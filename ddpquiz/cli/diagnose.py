@@ -12,17 +12,19 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.cli import saving
+from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
 from ddpquiz.diagnosis.verdict import Diagnosis
 from ddpquiz.errors import UserError
 from ddpquiz.events import comparison, saved_run
-from ddpquiz.events.event import End, Event, escape_controls
+from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.jobs.job_reader import read_job
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.ranks.process_stacks import stacks_of
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs.job_watch import JobFollower, diagnosis_page, watch_in_lines, watch_on_screen
 from ddpquiz.terminal.runs.replay import replay
@@ -69,7 +71,7 @@ def diagnose(
         _save_verdict(record, state, verdict, save)
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
-        typer.echo(json.dumps(verdict.as_json() | known))
+        say(json.dumps(verdict.as_json() | known))
     elif step and not record.has_only_logs and screen.is_interactive():
         replay(_judged(record, state, verdict), style.console())
     else:
@@ -120,7 +122,7 @@ def compare(
     """
     found = comparison.compare(saved_run.read(a), saved_run.read(b))
     if as_json:
-        typer.echo(escape_controls(json.dumps(found.as_json(), ensure_ascii=False)))
+        say(to_json(found.as_json()))
         return
     layout.show_paged(style.console(), comparison_page(found, (a.name, b.name)))
 

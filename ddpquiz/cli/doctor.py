@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import typer
-
+from ddpquiz.cli.output import say
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End
 from ddpquiz.paths import data_dir
@@ -41,13 +40,13 @@ def doctor() -> None:
         name = check.__name__[1:]
         try:
             for found in check():
-                typer.echo(f"ok   {name:<9} {found}")
+                say(f"ok   {name:<9} {found}")
         except (UserError, OSError, ImportError) as wrong:
             good = False
-            typer.echo(f"BAD  {name:<9} {wrong}")
+            say(f"BAD  {name:<9} {wrong}")
     if not good:
         raise UserError("Fix what is marked BAD above, then run `ddpquiz doctor` again.")
-    typer.echo("No problems found.")
+    say("No problems found.")
 
 
 def _python() -> Iterator[str]:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ddpquiz.cli import clock, completion, session
+from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Prompt
@@ -23,8 +24,8 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import side_files
 from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
+from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.explain import ExplainScreen, not_scored
 from ddpquiz.terminal.sittings.sitting import run_session
 
@@ -65,7 +66,7 @@ def explain(
         if piped:
             compared = screen.compare(_read(prompts[0].key))
             if screen.note:  # of a judge that failed
-                layout.show(console, Text(style.plain(screen.note), style="warn"))
+                layout.show(console, Text(plain(screen.note), style="warn"))
             console.quiet = as_json
             layout.show(console, screen.by_lines.new() if compared.opinion else not_scored(compared))
             explanations = [_values(compared, scored=compared.opinion is not None)]
@@ -78,7 +79,7 @@ def explain(
                 _save_drafts(screen, console)
             explanations = [_values(each) for each in screen.state.done]
         if as_json:
-            print(json.dumps({"explanations": explanations}, indent=2, ensure_ascii=False))
+            say(to_json({"explanations": explanations}, indent=2))
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
@@ -95,7 +96,7 @@ def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
     """Run a command that reads question, points and text as JSON and prints its opinion; UserError if it fails."""
     question = json.dumps({"question": prompt.ask, "points": prompt.points, "text": text}, ensure_ascii=False)
     if sys.stderr.isatty():
-        print("Waiting for the judge; ctrl+c goes on without it.", file=sys.stderr)
+        say("Waiting for the judge; ctrl+c goes on without it.", err=True)
     try:
         words = shlex.split(command)
         done = subprocess.run(words, input=question.encode(), capture_output=True, timeout=_PATIENCE, check=False)

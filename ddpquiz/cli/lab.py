@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from rich.console import Group
 
 from ddpquiz.cli import clock, completion
+from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import (
@@ -27,6 +27,7 @@ from ddpquiz.lab.folder import LabFolder
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.paths import data_dir, own_labs_dir
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.screen import is_interactive
 
@@ -109,7 +110,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
         screen = LabScreen(now, files.file(now), _history(), _run_demo, place)
         screen.show(style.console())
         if not screen.passed_here:
-            typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
+            say(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
         now, place = _history().next_lab(now, all_labs()) if screen.wants_next else None, ""
 
 
@@ -148,13 +149,13 @@ def _print_hint(lab: Lab) -> None:
 def _print_solution(lab: Lab) -> None:
     """Print the solution, and save that it was seen."""
     _history().save_seen(lab)
-    typer.echo(lab.solution.source, nl=False)
+    say(lab.solution.source, end="")
 
 
 def _reset(lab: Lab, files: LabFolder) -> None:
     """Write the starter again, and say where the file that was there is now."""
     old = files.reset(lab)
-    typer.echo(f"{files.file(lab)} is the starter again." + (f" Your file is now {old}." if old else ""))
+    say(f"{files.file(lab)} is the starter again." + (f" Your file is now {old}." if old else ""))
 
 
 def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
@@ -163,11 +164,11 @@ def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
 
     file = files.file(lab)
     if files.begin(lab) and not json:
-        typer.echo(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
+        say(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
     verdict = check_file(lab, file)
     figures = compare(lab, verdict) if verdict.passed else ()
     if json:
-        typer.echo(encoder.dumps(_as_data(lab, verdict, figures), ensure_ascii=False))
+        say(to_json(_as_data(lab, verdict, figures)))
     else:
         layout.show(style.console(), Group(*pages.verdict(lab, file, verdict, figures)))
         for part in pages.repeat(verdict):
@@ -215,7 +216,7 @@ def prove_labs(labs: Iterable[Lab]) -> list[str]:
         for proven in prove_lab(lab):
             verdict = proven.verdict
             what = "passed" if verdict.passed else f"caught by {verdict.caught}"
-            typer.echo(f"{lab.id}: {proven.attempt.name}: {what}, {verdict.seconds:.1f} s. {verdict.sentence}")
+            say(f"{lab.id}: {proven.attempt.name}: {what}, {verdict.seconds:.1f} s. {verdict.sentence}")
             if proven.complaint:
                 problems.append(f"{lab.folder / 'lab.yaml'}: {proven.complaint}")
     return problems

@@ -14,11 +14,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.cli import clock, completion
+from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.errors import UserError
 from ddpquiz.paths import PROGRESS, data_dir
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.listing import LearnedSoFar, asks, item_page
@@ -110,7 +112,7 @@ def list_(
     if chosen:
         concepts = known.path(chosen.id) if path else (chosen,)
     if as_json:
-        print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
+        say(to_json(_as_json(known, concepts), indent=2))
         return
     if path:
         page = listing.learning_path(concepts)
@@ -130,7 +132,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
     rows = [row for row in rows if within is None or row.item.rpartition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
-        print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
+        say(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
         return
     items = {item.key: item for one in known.concepts for item in one.items()}
     asked = {mark[1]: asks(items[mark[1]]) for mark in marks if mark[1] in items}
@@ -177,7 +179,7 @@ def show(
     marks = _all_marks(known).get(chosen.key, [])
     if as_json:
         data = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        say(to_json(data, indent=2))
         return
     source = known.sources.get(getattr(chosen, "source", ""))
     layout.show_paged(style.console(), item_page(chosen, source, marks))
@@ -191,7 +193,7 @@ def _show_concept(known: Catalog, concept: Concept, *, as_json: bool) -> None:
         return
     told = ("id", "track", "title", "idea", "needs", "why", "more", "able", "remember")
     listed = {name: [dataclasses.asdict(each) for each in getattr(concept, name)] for name in _LISTED}
-    print(json.dumps({**{name: getattr(concept, name) for name in told}, **listed}, indent=2, ensure_ascii=False))
+    say(to_json({**{name: getattr(concept, name) for name in told}, **listed}, indent=2))
 
 
 _LISTED = ("steps", "commands", "mistakes", "demos", "cards", "questions", "explain")

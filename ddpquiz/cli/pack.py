@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.output import say
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.curriculum.pack_store import add as save
 from ddpquiz.curriculum.pack_store import fetched, installed_packs
@@ -19,7 +20,7 @@ from ddpquiz.curriculum.pack_store import remove as delete
 from ddpquiz.curriculum.packs import LoadedPack, allow, find, is_allowed, packs
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.style import plain
+from ddpquiz.safe_text import plain
 
 pack = typer.Typer(
     help="Add concepts, demos and labs that others wrote, or make a pack of your own. Texts of a pack are shown at"
@@ -41,9 +42,9 @@ def add(
     with fetched(path if os.path.lexists(path) else source) as folder:
         added = save(folder)
     name = added.pack.name
-    print(f"{name}: {_counts(added)} added. See them with: ddpquiz list")
+    say(f"{name}: {_counts(added)} added. See them with: ddpquiz list")
     if not is_allowed(name, added.origin):
-        print(f"Its proofs, demos and labs are programs that run only after: ddpquiz pack trust {name}")
+        say(f"Its proofs, demos and labs are programs that run only after: ddpquiz pack trust {name}")
 
 
 @pack.command(name="list")
@@ -57,19 +58,19 @@ def list_() -> None:
             about = f"{plain(one.title)}: {_counts(loaded)}, programs {allowed}"
         except UserError as problem:
             about = f"cannot be read, and is left out: {str(problem).splitlines()[0]}"
-        print(f"{one.name}  {about}")
+        say(f"{one.name}  {about}")
     new = [name for name in installed_packs() if name not in {one.name for one in known}]
     for name in new:
-        print(f"{name}  installed, not added: ddpquiz pack add {name}")
+        say(f"{name}  installed, not added: ddpquiz pack add {name}")
     if not known and not new:
-        print("No packs yet: ddpquiz pack add PACK")
+        say("No packs yet: ddpquiz pack add PACK")
 
 
 @pack.command()
 def remove(name: Annotated[str, typer.Argument(help="The name of the pack.", autocompletion=completion.packs)]) -> None:
     """Remove a pack. Your progress in it stays, and counts again when the pack is added again."""
     delete(name)
-    print(f"{name} is removed. Your progress in it is kept.")
+    say(f"{name} is removed. Your progress in it is kept.")
 
 
 @pack.command()
@@ -80,9 +81,9 @@ def trust(
     """Allow the programs of a pack to run, exactly as they are."""
     loaded = load_pack(find(name))
     if is_allowed(name, loaded.origin):
-        print(f"The programs of {name} are allowed already.")
+        say(f"The programs of {name} are allowed already.")
         return
-    print(
+    say(
         f"The pack {name} has {_counts(loaded)}. Its proofs, demos and labs are programs: they will run on this"
         f" machine with your rights, and can read, change and send all that you can.\nTheir files are in"
         f" {loaded.pack.folder} (SHA-256 {loaded.origin[:16]}). After any change to them you will be asked again."
@@ -92,7 +93,7 @@ def trust(
     if not yes and not typer.confirm(f"Run the programs of {name} when you ask for them?"):
         raise typer.Exit(1)
     allow(name, loaded.origin)
-    print(f"The programs of {name} may run.")
+    say(f"The programs of {name} may run.")
 
 
 @pack.command()
@@ -101,8 +102,8 @@ def new(
 ) -> None:
     """Make a pack of your own, to fill with content."""
     for path in make(folder):
-        print(path)
-    print(f"Edit these files, then: ddpquiz check {folder}\nTry them with: ddpquiz pack add {folder}")
+        say(str(path))
+    say(f"Edit these files, then: ddpquiz check {folder}\nTry them with: ddpquiz pack add {folder}")
 
 
 def _counts(loaded: LoadedPack) -> str:

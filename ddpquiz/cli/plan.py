@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
@@ -265,7 +266,7 @@ def plan(
         elif explain:
             _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
-            typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
+            say(json.dumps(plain(made, options.tokens * 1e12)))
         else:
             _print_plan(made, options.tokens * 1e12)
 
@@ -303,7 +304,7 @@ def _print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -
         raise UserError(f"A plan has no line '{line}'; its lines are {', '.join(known)}.")
     found = explanation.explain(plan, line, tokens)
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        say(json.dumps(asdict(found)))
     else:
         layout.show_paged(style.console(), explanation_page(found))
 
@@ -312,7 +313,7 @@ def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: b
     """Print two layouts side by side."""
     other = make_plan(options.job(gpus), options.machine(), gpus)
     if as_json:
-        typer.echo(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
+        say(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
     else:
         layout.show_paged(style.console(), comparison(plan, other))
 
@@ -334,7 +335,7 @@ def _print_search(options: PlanOptions, *, as_json: bool) -> None:
     else:
         found = finder.search(job, machine, gpus)
     if as_json:
-        typer.echo(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
+        say(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
     else:
         layout.show_paged(style.console(), found_page(found, gpus, options.start, before))
 
@@ -358,7 +359,7 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
     if as_json:
         tokens = options.tokens * 1e12
         rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
     else:
         layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
 
@@ -373,7 +374,7 @@ def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
         _save(plan, run, save)
     elif as_json:
         for event in _events(plan, run):
-            typer.echo(encode(event))
+            say(encode(event))
     else:
         out, shown = style.console(), run
         if screen.is_interactive():

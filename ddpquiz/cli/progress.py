@@ -15,6 +15,7 @@ import typer
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.cli import clock, completion
+from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import ContentError, UserError
@@ -55,7 +56,7 @@ def rebuild() -> None:
         rows = opened.count()
     changed = sum(before.get(card) != after.get(card) for card in before.keys() | after.keys())
     what = f"{changed:,} of them changed" if changed else "nothing changed"
-    print(f"{plural(len(after), 'card')} from {plural(rows, 'row')} of the log; {what}.")
+    say(f"{plural(len(after), 'card')} from {plural(rows, 'row')} of the log; {what}.")
 
 
 @progress.command()
@@ -67,7 +68,7 @@ def restore(
         for one in item:
             if not opened.restore(one, clock.now()):
                 raise UserError(f"`{one}` is not hidden; `ddpquiz list --hidden` lists what is.")
-            print(f"{one} is asked again.")
+            say(f"{one} is asked again.")
 
 
 @progress.command(name="restore-backup")
@@ -85,7 +86,7 @@ def restore_backup(
     found = [backup for backup in database.list_backups(home) if day in (None, backup.name)]
     if show:
         for backup in found:
-            print(f"{backup.name}  {plural(backup.rows, 'row')}  {backup.path}")
+            say(f"{backup.name}  {plural(backup.rows, 'row')}  {backup.path}")
     if not found:
         raise UserError(f"{home / database.FOLDER} has no backup{f' of {day}' if day else ''} that can be restored.")
     if show:
@@ -94,9 +95,9 @@ def restore_backup(
     if sys.stdin.isatty() and not typer.confirm(f"Replace {path} with the backup of {newest.name}?"):
         raise typer.Exit(1)
     aside = database.restore_backup(newest, path, clock.now())
-    print(f"The backup of {newest.name} with {plural(newest.rows, 'row')} is restored.")
+    say(f"The backup of {newest.name} with {plural(newest.rows, 'row')} is restored.")
     if aside:
-        print(f"What was there is set aside as {aside}.")
+        say(f"What was there is set aside as {aside}.")
 
 
 # `ddpquiz export`: write progress or cards for other programs.
@@ -117,7 +118,7 @@ def export(
     if form == "anki":
         with _written(to or _DECK) as path:
             anki.write(loading.load(), path, clock.now())
-        typer.echo(f"{to or _DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
+        say(f"{to or _DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost
@@ -159,11 +160,11 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
     with open_progress(_moved()) as progress:
         added, backup = progress.merge_safely(read.rows, read.weights, clock.now())
     count = len(read.rows)
-    typer.echo(f"{added} of {count} rows were new." if added else f"Nothing was new in {count} rows.")
+    say(f"{added} of {count} rows were new." if added else f"Nothing was new in {count} rows.")
     if read.unknown:
-        typer.echo(f"{read.unknown} more mean nothing to ddpquiz and were left out.")
+        say(f"{read.unknown} more mean nothing to ddpquiz and were left out.")
     if backup:
-        typer.echo(
+        say(
             f"What was here before is saved as {backup.path}; "
             f"`ddpquiz progress restore-backup {backup.name}` goes back to it."
         )
@@ -205,13 +206,13 @@ def optimize() -> None:
         fitted = fit.fit(known, before.retention)
         old, new = fit.look(known, before), fit.look(known, fitted)
         start = fit.look(known, replace(before, parameters=FSRS_6))
-        print(f"{fit.recalls(known):,} reviews show what you forget and when. Expected loss (less is better):")
+        say(f"{fit.recalls(known):,} reviews show what you forget and when. Expected loss (less is better):")
         if before.parameters != FSRS_6:
-            print(f"  FSRS-6 as it starts  {start.says}")
-        print(f"  in use until now     {old.says}")
-        print(f"  fitted to you        {new.says}")
+            say(f"  FSRS-6 as it starts  {start.says}")
+        say(f"  in use until now     {old.says}")
+        say(f"  fitted to you        {new.says}")
         if new.loss < old.loss:
             progress.use_weights(fitted, clock.now())
-            print(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
+            say(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
         else:
-            print("They predict no better, so nothing was changed.")
+            say("They predict no better, so nothing was changed.")

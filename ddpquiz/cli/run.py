@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +12,10 @@ from ddpquiz.benchmark.file import load_bench
 from ddpquiz.benchmark.measured import achieved_speeds
 from ddpquiz.benchmark.page import speeds_section
 from ddpquiz.cli import saving
+from ddpquiz.cli.output import say
 from ddpquiz.cli.run_options import RunCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import escape_controls
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.ranks import job_files, launch
@@ -25,6 +24,7 @@ from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs import plain_lines, summary, watch
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint
@@ -73,7 +73,7 @@ def print_job(options: RunOptions, kind: str, script: Path, args: tuple[str, ...
     job = job_files.JobFile(
         script, args, ranks, options.nnodes, options.max_restarts, options.device == "cuda", module, recorded=True
     )
-    typer.echo(job_files.KINDS[kind](job), nl=False)
+    say(job_files.KINDS[kind](job), end="")
 
 
 def print_summary(seen: RunState, *, json: bool) -> None:
@@ -82,7 +82,7 @@ def print_summary(seen: RunState, *, json: bool) -> None:
     speeds = achieved_speeds(seen.timeline.costs.lines, load_bench(), seen.began.device if seen.began else "")
     if json:
         compared = {"machine": [asdict(each) for each in speeds]} if speeds else {}
-        typer.echo(escape_controls(dumps(account.as_json() | compared, ensure_ascii=False)))
+        say(to_json(account.as_json() | compared))
     else:
         layout.show(style.console(), summary.summary(account))
         if speeds:

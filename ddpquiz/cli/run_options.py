@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.request import Request
@@ -125,7 +126,7 @@ class RunCommand(TyperCommand):
         """Run the command, with the note about misplaced options before it, and after it where a reader looks then."""
         note = ctx.obj or ""
         if note:
-            typer.echo(note, err=True)
+            say(note, err=True)
         try:
             return super().invoke(ctx)
         except UserError:
@@ -133,7 +134,7 @@ class RunCommand(TyperCommand):
             raise
         finally:
             if note and ctx.params["emit"] is None:
-                typer.echo(note, err=True)
+                say(note, err=True)
 
     def _note_misplaced(self, ours: Sequence[str], script: Path, passed: Sequence[str]) -> str:
         """A note if options of ddpquiz go to a script whose text does not mention them, or ""."""

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import typer
 
+from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.report import Section, summary_sections
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run, trace
@@ -99,7 +100,7 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
 
 
 def _confirm(path: Path) -> None:
-    typer.echo(f"Saved {path}.", err=True)  # what a command prints may be JSON
+    say(f"Saved {path}.", err=True)  # what a command prints may be JSON
 
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.cli.output import say
 from ddpquiz.cli.saving import page_of
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.labs import labs_of
@@ -30,7 +31,7 @@ def site(
     pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]))
     write_site(folder, pages)
     size = sum(len(page.encode()) for page in pages.values()) / 1e6
-    typer.echo(f"{len(pages)} pages, {size:.1f} MB; open {folder / 'index.html'} in a browser.")
+    say(f"{len(pages)} pages, {size:.1f} MB; open {folder / 'index.html'} in a browser.")
 
 
 def run_pages(demos: set[str]) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -16,6 +16,7 @@ from ddpquiz.learning import statistics
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import Recall, Share, Statistics
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.stats import Stats
 
@@ -27,7 +28,7 @@ def stats(
     known = loading.load()
     with open_progress(known.moved) as progress:
         if as_json:
-            print(json.dumps(_values(_statistics(known, progress)), indent=2, ensure_ascii=False))
+            say(to_json(_values(_statistics(known, progress)), indent=2))
         else:
             layout.show_paged(style.console(), Stats(_statistics(known, progress)))
 

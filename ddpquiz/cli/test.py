@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ import typer
 
 from ddpquiz.cli import clock, completion, session
 from ddpquiz.cli.item_options import LevelOption, TrackOption
+from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.posed_question import Posed, expected
@@ -20,6 +20,7 @@ from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.quiz import Answer, QuizAction
 from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
+from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.quiz import QUESTIONS, QuizChoice, QuizScreen, ask_questions
 
@@ -121,7 +122,7 @@ def print_json(screen: QuizScreen, seed: int | None, rows: Sequence[Row]) -> Non
             for posed in quiz.asked
         ],
     }
-    print(json.dumps(result, indent=2, ensure_ascii=False))
+    say(to_json(result, indent=2))
 
 
 def _verdicts(screen: QuizScreen, rows: Sequence[Row]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from functools import partial
 from inspect import signature
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
+from ddpquiz.safe_text import escape_controls
+
 VERSION = 2
 MAX_RANKS = 1024
 SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
@@ -500,7 +502,6 @@ def when(event: Event) -> float:
 _Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, default=asdict)
-_NOT_ASCII = re.compile("[^ -~]")
 _ANY = Range(0, 1 << 60)
 _OLD_MARK = re.compile(r"(memory) (\d{1,16}) (\d{1,16})|(read) (cpu|gpu) (\S+) (.+):(\d{1,8})|(drew|gradients) (.+)")
 
@@ -513,14 +514,6 @@ def encode(event: Event) -> str:
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
     return escape_controls(_ENCODER.encode(data))
-
-
-def escape_controls(text: str) -> str:
-    """JSON in which every character that cannot be printed is an escape, so that it is safe to show."""
-    if text.isprintable():
-        return text
-    whole = text.encode(errors="replace").decode()  # without halves of characters
-    return _NOT_ASCII.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], whole)
 
 
 def decode(line: str | bytes) -> Event:

@@ -13,9 +13,10 @@ from typing import Any, TextIO
 
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Call, Collective
-from ddpquiz.events.event import POINT_TO_POINT, escape_controls
+from ddpquiz.events.event import POINT_TO_POINT
 from ddpquiz.events.formatting import format_shapes
 from ddpquiz.events.timeline import Timeline
+from ddpquiz.safe_text import escape_controls
 
 _TIME, _OUTPUT, _OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
 _MOST_ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number

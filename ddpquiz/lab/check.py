@@ -108,11 +108,16 @@ def _follow_check(
     Raises Stopped if `stop` said so, and UserError for a lab of a pack that is not allowed.
     """
     require_consent(lab.id.rpartition("/")[0], lab.origin)
-    request = Request(
-        lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
-        timeout=_SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
-        environment={"OMP_NUM_THREADS": "1"},  # also on one rank, where torchrun does not set it
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
+        request = Request(
+            lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
+            timeout=_SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
+            environment={"OMP_NUM_THREADS": "1", "TMPDIR": folder},  # torchrun sets no threads where there is one rank
+        )  # fmt: skip
+        return _follow(request, lab, run, stop, hurry=hurry)
+
+
+def _follow(request: Request, lab: Lab, run: LabRun, stop: Callable[[], bool] | None, *, hurry: bool) -> FinishedRun:
     running = begin(request)
     events: list[Event] = []
     why, complete, lines = "", False, 0

@@ -74,6 +74,8 @@ def reported_faults(path: Path, so: str = "your progress cannot be read") -> Ite
     except sqlite3.DatabaseError as error:
         if _is_damage(error):
             raise DamagedError(path, str(error)) from error
+        if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
+            _refuse_newer(path, _version_now(path), "start ddpquiz again")
         name = getattr(error, "sqlite_errorname", "")
         for fault, sentence in _FAULTS.items():
             if name.startswith(fault):
@@ -94,6 +96,21 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
+
+
+def _refuse_newer(path: Path, version: int, do: str) -> None:
+    """Raise UserError if a newer ddpquiz has written a file, perhaps during this sitting."""
+    if version > len(MIGRATIONS):
+        raise UserError(
+            f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
+            f"{do}. Nothing was changed."
+        )
+
+
+def _version_now(path: Path) -> int:
+    with suppress(sqlite3.Error), closing(_open(path)) as database:
+        return _version(database)
+    return 0
 
 
 def _has_our_tables(path: Path) -> bool:
@@ -119,11 +136,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
         raise UserError(f"{path} was not made by ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     if tables and version < 1:
         raise DamagedError(path, f"its version is {version}")
-    if version > len(MIGRATIONS):
-        raise UserError(
-            f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
-            "update ddpquiz. Nothing was changed."
-        )
+    _refuse_newer(path, version, "update ddpquiz")
     if tables and (problem := _find_damage(database)):
         raise DamagedError(path, problem)
     _switch_to_wal(database)

@@ -16,6 +16,7 @@ from ddpquiz.learning.guided_path import SAVED
 from ddpquiz.learning.log_rows import LONGEST, STORED_NAMES, UNWRITABLE, PointRow, Receipt, Row, moment
 from ddpquiz.learning.progress import PASSED, SEEN
 from ddpquiz.learning.schedule import Weights
+from ddpquiz.safe_text import plain, to_json
 
 FORMAT, VERSION = "ddpquiz progress", 3  # 2 has rows of labs, 3 those of stages
 TABLE = (
@@ -71,7 +72,7 @@ def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str
     for row in rows:
         values = {STORED_NAMES[name]: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}
         where = "unknown" if row.receipt in faults else "log"
-        lists.setdefault(where, []).append("\n  " + json.dumps(values, ensure_ascii=False))
+        lists.setdefault(where, []).append("\n  " + to_json(values))
     for where, lines in lists.items():
         file.write(f',\n "{where}": [{",".join(lines)}\n ]')
     file.write("\n}\n")
@@ -115,7 +116,7 @@ def _refusal(name: str, place: str, what: str) -> UserError:
 
 
 def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
-    """Write reviews, answers and explanations as a table with a header."""
+    """Write reviews, answers and explanations as a table with a header, without control characters."""
     table = csv.writer(file)
     table.writerow(TABLE)
     for row in rows:
@@ -123,7 +124,8 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
         given, values = split_values(row.given or "") if row.kind == "answer" else (row.given, "")
         cells = {**{name: getattr(row, name) for name in _TYPES}, "seconds": seconds, "retry": int(row.retry)}
         cells |= {"given": given, "values": values}
-        table.writerow([cells[name] for name in TABLE])
+        shown = (cells[name] for name in TABLE)
+        table.writerow([plain(cell) if isinstance(cell, str) else cell for cell in shown])
 
 
 def read_row(values: object) -> Row:

@@ -142,7 +142,8 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
     if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
         stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
         fits = _nearest(
-            layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks)
+            layout.pp,
+            lambda size: size == 1 or (stages % size == 0 and splits_layers(model.layers, size * layout.chunks)),
         )
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
         yield (

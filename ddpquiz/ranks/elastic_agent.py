@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import NoReturn
 
@@ -20,11 +21,11 @@ from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 
 from ddpquiz.events.event import Exited
-from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
+from ddpquiz.ranks.forks import adopt_orphans, die_with, fork, kill_child, kill_orphans, kill_rest, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.messages import RunPlan
-from ddpquiz.ranks.store import host_store
+from ddpquiz.ranks.store import host_store, no_lookups
 
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
@@ -45,10 +46,12 @@ def _lead(pipes: list[list[int]], plan: RunPlan) -> int:
     agent, loopback = os.getpid(), "lo0" if sys.platform == "darwin" else "lo"
     for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
         os.environ.setdefault(variable, loopback)
-    with contextlib.closing(_LocalRendezvous()) as rendezvous:
+    # Lookups: of its own name, which it logs nowhere, and of loopback's
+    with no_lookups() as allow_lookups, contextlib.closing(_LocalRendezvous()) as rendezvous:
         spec = WorkerSpec(
             role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
-            entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
+            entrypoint=lambda: _supervise_rank(agent, pipes, plan, rendezvous.life, allow_lookups),
+            monitor_interval=0.05,
         )  # fmt: skip
         result = LocalElasticAgent(spec, _NoLogs(), start_method="fork").run()
     return int(result is None or result.is_failed())
@@ -66,9 +69,12 @@ class _NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
         return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
 
 
-def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
+def _supervise_rank(
+    agent: int, pipes: list[list[int]], plan: RunPlan, life: str, allow_lookups: Callable[[], None]
+) -> None:
     """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
     die_with(agent)
+    adopt_orphans()
     faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
     environment = dict(os.environ)
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
@@ -80,6 +86,7 @@ def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str
 
     def work() -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+        allow_lookups()
         worker.run(rank, fds, plan, environment, life)
 
     pid, ended = fork(work, close=others), False
@@ -94,7 +101,8 @@ def _supervise_rank(agent: int, pipes: list[list[int]], plan: RunPlan, life: str
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
-    kill_group(pid)
+    kill_rest(pid)
+    kill_orphans(())
     os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     writer = EventWriter(fds[2], rank, plan.epoch)
     writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
@@ -143,4 +151,4 @@ class _LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in t
 
     def close(self) -> None:
         """End the store."""
-        kill_group(self._store_process)
+        kill_child(self._store_process)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,19 +87,65 @@ def children(parent: int | str = "self") -> set[int]:
 
 
 def kill_orphans(known: Collection[int]) -> None:
-    """Kill our children that are not in `known`: orphans that we adopted."""
-    while orphans := children() - {*known}:  # each one that dies may leave us another
+    """Kill our children that are not in `known`: orphans that we adopted.
+
+    Those that remove the named shared memory of dead processes end by themselves: Python's are awaited; torch's, which
+    may take 2 s, are not.
+    """
+    spared: dict[int, bytes] = {}
+    while orphans := children() - {*known} - spared.keys():  # each one that dies may leave us another
         for pid in orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+            if cleaner := _cleaner(pid):
+                spared[pid] = cleaner
+            else:
+                _kill_and_reap(pid)
+    awaited = {pid for pid, name in spared.items() if name == _PYTHONS_CLEANER}
+    late = time.monotonic() + _CLEANING
+    while awaited and time.monotonic() < late:
+        awaited -= {pid for pid in awaited if _has_ended(pid)}
+        time.sleep(_LOOK if awaited else 0)
+    for pid in awaited:
+        _kill_and_reap(pid)
 
 
-def kill_group(pid: int) -> None:
-    """Kill the process group of a child."""
+_CLEANING = 1.5  # seconds; the launcher waits longer for the server
+_LOOK = 0.003
+_PYTHONS_CLEANER, _TORCHS_CLEANER = b"multiprocessing.resource_tracker", b"torch_shm_manager"
+
+
+def _cleaner(pid: int) -> bytes:
+    """Return which of the cleaners a process is, by its command line; b"" if it is none, or has ended."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+    return next((name for name in (_PYTHONS_CLEANER, _TORCHS_CLEANER) if name in command), b"")
+
+
+def _has_ended(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    return True
+
+
+def _kill_and_reap(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def kill_child(pid: int) -> None:
+    """Kill a child. What it started becomes ours, for `kill_orphans`; elsewhere than on Linux, its group dies too."""
+    kill = os.kill if sys.platform == "linux" else os.killpg
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        kill(pid, signal.SIGKILL)
+
+
+def kill_rest(pid: int) -> None:
+    """Kill what a child that has ended left in its group, where that does not become ours (not on Linux)."""
+    if sys.platform != "linux":
+        kill_child(pid)
 
 
 def open_files(besides: Collection[int]) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import server_process
 from ddpquiz.ranks.device import Machine
-from ddpquiz.ranks.forks import kill_group, kill_orphans
+from ddpquiz.ranks.forks import kill_child, kill_orphans
 from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
 
 # A name in a script, and the module that it needs, imported once in the server instead of once in every rank.
@@ -98,7 +98,7 @@ class ServerConnection:
             self.process.kill()
             self.process.wait()
         for pid in self.pids:
-            kill_group(pid)
+            kill_child(pid)
         if self.process.returncode and self.pids:
             kill_orphans(self._other_children)
         self.pids.clear()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import machine, why_no_ranks
-from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_orphans, use_large_pages
+from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_child, kill_orphans, kill_rest, use_large_pages
 from ddpquiz.ranks.store import host_store
 
 _IDLE = 0.2  # seconds without a request after which there is time
@@ -36,7 +36,7 @@ class _LiveRun:
         """Kill every process, grandchildren and stopped ones included; they are reaped later."""
         for pid in (*self.ranks, self.store):
             if pid:
-                kill_group(pid)
+                kill_child(pid)
 
     def wait_for_agent(self) -> None:
         """Wait until the parents of the agent's ranks are gone: then those ranks are our children, to be killed."""
@@ -88,7 +88,7 @@ class _Server:
             for run in self.runs.values():
                 run.kill()
                 run.wait_for_agent()
-            self.kill_orphans()
+            kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
 
     def idle_time(self) -> float | None:
         """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
@@ -175,7 +175,7 @@ class _Server:
             for pid, rank in list(run.ranks.items()):
                 gone, status = os.waitpid(pid, os.WNOHANG)
                 if gone:
-                    kill_group(pid)  # processes that the rank left in its group
+                    kill_rest(pid)
                     del run.ranks[pid]
                     run.wait_for_agent()
                     self.channel.send(messages.RankExited(run.number, rank, os.waitstatus_to_exitcode(status)))
@@ -185,7 +185,7 @@ class _Server:
             self.report_if_stopped(run)
 
     def kill_orphans(self) -> None:
-        """Kill processes that dead ranks left in groups or sessions of their own."""
+        """Kill processes that dead ranks left."""
         kill_orphans({pid for run in self.runs.values() for pid in (*run.ranks, run.store)})
 
     def report_if_stopped(self, run: _LiveRun) -> None:
@@ -193,7 +193,7 @@ class _Server:
         if run.ranks or run.number not in self.runs:
             return
         if run.store:
-            kill_group(run.store)
+            kill_child(run.store)
             os.waitpid(run.store, 0)
         del self.runs[run.number]
         self.has_run = True

@@ -4,21 +4,19 @@ torch serves the store from a thread. A process with threads must not fork: lock
 stay locked in the child. So the server, which forks ranks, leaves the store to a process that forks nothing.
 
 torch asks for the host name of 127.0.0.1 at its first connection to a store, for a log message. Where the nameserver
-does not answer, that takes 10 s or more. glibc's resolver has its state per thread, so a thread of our own that may
-not send a query leaves the lookups of the script as they are.
+does not answer, that takes 10 s or more. glibc's resolver has its state per thread: it may not send a query
+while a store is made, and the lookups of the script remain as they are.
 """
 
+import contextlib
 import ctypes
 import signal
 import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from ddpquiz.ranks.forks import fork
-
-_Made = TypeVar("_Made")
 
 
 def host_store(close: list[int]) -> tuple[int, int]:
@@ -36,44 +34,41 @@ def _serve(listener: socket.socket) -> NoReturn:
     from torch.distributed import TCPStore
 
     host, port = listener.getsockname()[:2]
-    store = without_lookups(
-        lambda: TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
+    with no_lookups():
+        store = TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
             host, port, None, True, timedelta(days=1), wait_for_workers=False,
             master_listen_fd=listener.detach(), use_libuv=False,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
     while store:
         signal.pause()
     raise AssertionError
 
 
-def without_lookups(make: Callable[[], _Made]) -> _Made:
-    """Return what `make` returns, or raise what it raises; names are not looked up in DNS while it runs (Linux)."""
-    made: list[_Made] = []
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        _disable_queries()
-        try:
-            made.append(make())
-        except BaseException as error:  # noqa: BLE001  # raised again in the thread that called us
-            raised.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    for error in raised:
-        raise error
-    return made[0]
-
-
-def _disable_queries() -> None:
-    """Let this thread's resolver try each nameserver zero times (glibc; elsewhere nothing changes)."""
+@contextlib.contextmanager
+def no_lookups() -> Iterator[Callable[[], None]]:
+    """Let no name be looked up in DNS by this thread (glibc); the value ends that early, as in a child."""
     libc = ctypes.CDLL(None)
     try:
         init, state = libc["__res_init"], libc["__res_state"]
     except AttributeError:
+        yield lambda: None
         return
-    state.restype = ctypes.POINTER(ctypes.c_int)
-    init()
-    state()[1] = 0  # struct __res_state begins with the ints `retrans` and `retry`
+    state.restype = ctypes.POINTER(_Resolver)
+    resolver = state().contents
+    if not resolver.options & 1:  # RES_INIT: this thread has not looked anything up yet
+        init()
+    before, resolver.retry = resolver.retry, 0
+
+    def allow() -> None:
+        resolver.retry = before
+
+    try:
+        yield allow
+    finally:
+        allow()
+
+
+class _Resolver(ctypes.Structure):
+    """What struct __res_state begins with; each nameserver is tried `retry` times."""
+
+    _fields_ = (("retrans", ctypes.c_int), ("retry", ctypes.c_int), ("options", ctypes.c_ulong))

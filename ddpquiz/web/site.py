@@ -21,7 +21,7 @@ from ddpquiz.learning.schedule import Weights
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup
 from ddpquiz.web.run_page import asset, policy, safe_json
-from ddpquiz.web.site_concept import concept_data, concept_html
+from ddpquiz.web.site_concept import concept_data, concept_html, concept_path
 from ddpquiz.web.site_index import index_html, search_index
 
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
@@ -36,7 +36,7 @@ def site_pages(known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = ()
     for concept in known.concepts:
         here = [lab for lab in labs if lab.concept == concept.id]
         body, data = concept_html(concept, known, runs, here), {"questions": concept_data(concept)}
-        pages[f"concepts/{concept.id}.html"] = _page(concept.title, body, data)
+        pages[concept_path(concept)] = _page(concept.title, body, data)
     check_links(pages, {f"runs/{name}.html" for name in runs})
     return pages | {f"runs/{name}.html": page for name, page in runs.items()}
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import dirname, relpath
 from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog
@@ -58,7 +59,7 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
         "commands": ("Commands", joined(*map(_command, concept.commands))),
         "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
         "remember": ("Remember", _listed(concept.remember)),
-        "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
+        "demos": ("See it run", joined(*(_demo(concept, link, recorded) for link in concept.demos))),
         "questions": ("Questions", joined(*questions)),
         "labs": ("Build it", joined(*map(_lab_html, labs))),
         "explain": ("Explain in your own words", joined(*map(_prompt_html, concept.explain))),
@@ -80,9 +81,9 @@ def concept_data(concept: Concept) -> dict[str, Any]:
 def _places(concept: Concept, known: Catalog) -> Markup:
     track = next((each.title for each in known.tracks if each.id == concept.track), concept.track)
     links = (
-        element("a", "All concepts", href="../index.html"),
-        element("a", "Search", href="../index.html#search"),
-        element("a", "Progress", href="../index.html#progress"),
+        element("a", "All concepts", href=_from(concept, "index.html")),
+        element("a", "Search", href=_from(concept, "index.html#search")),
+        element("a", "Progress", href=_from(concept, "index.html#progress")),
     )
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
 
@@ -102,7 +103,7 @@ def _steps(concept: Concept, known: Catalog, recorded: Collection[str]) -> list[
         item = _asked_html(asked, questions, known) if asked else Markup()
         title = element("h3", f"Step {place + 1}", id=f"step-{place + 1}")
         step_cards = (_card_html(card, known) for card in after.get(place, ()))
-        shown.append(element("section", title, *_step_html(step, item, recorded), *step_cards, class_="step"))
+        shown.append(element("section", title, *_step_html(concept, step, item, recorded), *step_cards, class_="step"))
     more = [*_markdown(concept.more), *(_card_html(card, known) for card in after.get(len(texts), ()))]
     return [*shown, *([_folded("More", *more)] if more else [])]
 
@@ -112,14 +113,14 @@ def _asked_html(asked: Card | Question, number: int, known: Catalog) -> Markup:
     return _card_html(asked, known) if isinstance(asked, Card) else _question_html(sample(asked), number, known)
 
 
-def _step_html(step: LessonStep, asked: Markup, recorded: Collection[str]) -> list[Markup]:
+def _step_html(concept: Concept, step: LessonStep, asked: Markup, recorded: Collection[str]) -> list[Markup]:
     """A step: its text, listing and what it asks, what the listing and the demo show, and what that means."""
     code = [listing(step.listing.code)] if step.listing else []
     parts = [*_markdown(step.text), *code, asked]
     if step.listing:
         parts += _output_html(step.listing.shows, step.listing.ranks)
     if step.demo:
-        parts.append(_demo(step.demo, recorded))
+        parts.append(_demo(concept, step.demo, recorded))
     parts += _markdown(step.then)
     if step.listing and (change := step.listing.change):
         parts.append(listing(f"- {change.line}\n+ {change.to}"))
@@ -196,10 +197,10 @@ def _mistake(mistake: Mistake) -> Markup:
     )
 
 
-def _demo(link: DemoLink, recorded: Collection[str]) -> Markup:
+def _demo(concept: Concept, link: DemoLink, recorded: Collection[str]) -> Markup:
     parts: list[str] = [listing(demo_command(link)), paragraph(f"Look at {link.look}")]
     if link.run in recorded:
-        run = element("a", f"a recorded run of {link.run}", href=f"../{run_address(link.run)}")
+        run = element("a", f"a recorded run of {link.run}", href=_from(concept, run_address(link.run)))
         parts.append(element("p", "Play ", run, " in the browser."))
     return joined(*parts)
 
@@ -209,7 +210,10 @@ def _next(concept: Concept, known: Catalog) -> Markup:
         *(("Read before", known.concept(need)) for need in concept.needs),
         *(("Builds on this", other) for other in known.concepts if concept.id in other.needs),
     ]
-    links = (element("li", f"{word}: ", element("a", other.title, href=f"{other.id}.html")) for word, other in rows)
+    links = (
+        element("li", f"{word}: ", element("a", other.title, href=_from(concept, concept_path(other))))
+        for word, other in rows
+    )
     title = element("h2", "Before and after", id="next-title")
     return element("nav", title, element("ul", *links), aria_labelledby="next-title") if rows else Markup()
 
@@ -534,6 +538,16 @@ def sections_with_links(sections: Mapping[str, tuple[str, Markup]]) -> Markup:
 
 def _anchor(name: str, title: str) -> Markup:
     return element("a", title, href=f"#{name}")
+
+
+def concept_path(concept: Concept) -> str:
+    """Where the page of a concept lies in the site; that of a pack's lies in a folder of the pack."""
+    return f"concepts/{concept.id}.html"
+
+
+def _from(concept: Concept, address: str) -> str:
+    """Return an address in the site as the page of a concept has to name it."""
+    return relpath(address, dirname(concept_path(concept)))
 
 
 def run_address(name: str) -> str:

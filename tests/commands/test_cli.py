@@ -1,5 +1,7 @@
 """The command line from outside: what is printed where, and with which exit status."""
 
+import contextlib
+import errno
 import io
 import json
 import os
@@ -8,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import passed
 import pexpect
@@ -21,6 +24,8 @@ from ddpquiz import __main__, paths
 from ddpquiz.cli import app, completion
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
+from ddpquiz.learning.log_rows import ExplanationRow, PointRow
+from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.lesson import lesson
@@ -152,6 +157,61 @@ def test_a_bug_shows_its_traceback(monkeypatch):
 
     monkeypatch.setattr(app, "app", lambda **_: broken())
     with pytest.raises(RuntimeError, match="a bug"):
+        app.main()
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", LONG), ("run", "--save", LONG, "x.py"), ("demo", LONG), ("demo", f"a/{LONG}"), ("demo", "--replay", LONG),
+        ("import", LONG), ("check", LONG), ("pack", "add", LONG), ("pack", "new", LONG), ("site", LONG), ("diagnose", LONG),
+        ("compare", LONG, LONG), ("watch", LONG), ("lab", "ring-all-reduce", "--dir", LONG), ("export", "json", "--to", LONG),
+        ("plan", "--model", LONG), ("progress", "restore", LONG), ("lab", LONG), ("search", LONG), ("list", LONG),
+    ],
+    ids=lambda words: " ".join(words).replace(LONG, "LONG"),
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_told_in_a_sentence(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", *words])
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert end.value.code in (0, 1, 2), end.value.code
+    assert end.value.code or words[0] == "search"
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), "/x/y cannot be used (Permission denied); mend that, or name another place.\n"),
+        (
+            ModuleNotFoundError("No module named 'ddpquiz.gone'", name="ddpquiz.gone"),
+            "ddpquiz was upgraded or removed while it ran (ddpquiz.gone is missing); start it again.\n",
+        ),
+        (RuntimeError("Could not determine home directory."), "There is no home folder here; set HOME to one.\n"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_around_us_is_a_sentence_wherever_it_is_noticed(monkeypatch, capsys, error, said):
+    def failing(**_):
+        raise error
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert (end.value.code, capsys.readouterr().err) == (1, said)
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(errno.ENOENT, "gone", "x"), OSError(errno.EBADF, "bad"), ImportError("x", name="numpy")]
+)
+def test_other_errors_of_the_system_are_bugs(monkeypatch, error):
+    def failing(**_):
+        raise error
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(type(error)):
         app.main()
 
 
@@ -398,3 +458,52 @@ def test_an_error_breaks_at_words_on_a_terminal_and_a_command_stays_whole(home):
     terminal = run_program.ddpquiz("demo", "allreduce", "--save", "x.png", home=home, width=60)
     assert terminal.end() == 2
     assert "Error: Invalid value for --save: x.png must end with .html" in terminal.lines
+
+
+EVIL = "x\x1b]0;title\x07\x9b31m\u061c\u202e"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (EVIL,), (f"--{EVIL}",), ("list", EVIL), ("list", "--level", EVIL), ("demo", EVIL), ("run", EVIL), ("import", EVIL),
+        ("check", EVIL), ("pack", "add", EVIL), ("pack", "remove", EVIL), ("pack", "new", EVIL), ("lab", EVIL),
+        ("show", EVIL), ("search", EVIL), ("stats", f"--{EVIL}"), ("plan", "--model", EVIL), ("explain", EVIL),
+        ("progress", "restore", EVIL), ("compare", EVIL, "y"), ("where", EVIL), ("export", EVIL), ("prove", EVIL),
+        ("export", "csv", "--to", f"{EVIL}/y"), ("demo", "allreduce", "--nproc", EVIL), ("lab", "--dir", EVIL),
+    ],
+    ids=lambda words: " ".join(words).replace(EVIL, "EVIL"),
+)  # fmt: skip
+def test_no_typed_name_can_steer_the_terminal(words, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", *words])
+    with pytest.raises(SystemExit):
+        app.main()
+    said = "".join(capsys.readouterr())
+    assert said
+    assert not set(said) & set(EVIL[1:]) - set("]0;title31m")
+
+
+@pytest.mark.parametrize(
+    "words", [("export", "json"), ("export", "csv"), ("stats", "--json"), ("list", "--flagged", "--json")]
+)
+def test_no_imported_text_can_steer_the_terminal_and_json_loses_none(words, monkeypatch, capsys, tmp_path):
+    with contextlib.closing(Progress(tmp_path / "data")) as progress:
+        progress.flag("all-reduce-ring/who-holds-the-sum", EVIL, datetime(2026, 3, 2, 12, tzinfo=UTC))
+        progress.explain(
+            ExplanationRow(
+                item="all-reduce-ring/why",
+                given=EVIL,
+                points=(PointRow(EVIL, matched=True),),
+                took=timedelta(seconds=1),
+            ),
+            datetime(2026, 3, 2, 13, tzinfo=UTC),
+        )
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", *words])
+    with pytest.raises(SystemExit):
+        app.main()
+    said = capsys.readouterr().out
+    assert said
+    assert not set(said) & set(EVIL[1:]) - set("]0;title31m")
+    if words == ("export", "json"):
+        assert EVIL in [value for row in json.loads(said)["log"] for value in row.values()]

@@ -34,3 +34,12 @@ SPEC.loader.exec_module(lab_tools)
 def test_a_difference_says_what_was_counted(capsys, found, expected, what, printed):
     assert lab_tools.same(found, expected, what=what) == (not printed)
     assert capsys.readouterr().out == (f"differs: {printed}\n" if printed else "")
+
+
+def test_only_a_folder_that_no_other_user_can_write_to_is_shared_by_ranks(tmp_path):
+    mine, open_to_all, link = tmp_path / "mine", tmp_path / "open", tmp_path / "link"
+    mine.mkdir(mode=0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    link.symlink_to(mine)
+    assert [lab_tools._is_private(folder) for folder in (mine, open_to_all, link)] == [True, False, False]

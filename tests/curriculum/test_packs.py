@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.cli.pack import pack
+from ddpquiz.cli.site import site
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
 from ddpquiz.curriculum.packs import allowed_pack, find, packs
@@ -387,3 +388,10 @@ def test_progress_in_a_pack_counts_for_its_concept_and_again_when_the_pack_is_ba
     pack_store.add(mine)
     assert set(strengths(progress.entries("answer"), at.date())) == {"mine/first-concept"}
     assert "mine/first-concept" in {concept.id for concept in loading.load().concepts}
+
+
+def test_the_site_has_the_concepts_of_packs(mine, tmp_path, capsys):
+    assert run("add", mine).exit_code == 0
+    site(tmp_path / "site")  # which checks that every link leads somewhere
+    assert "open " in capsys.readouterr().out
+    assert [path.parent.name for path in (tmp_path / "site" / "concepts").glob("*/*.html")] == ["mine"]

@@ -13,10 +13,11 @@ from rich.console import ConsoleDimensions, Group
 from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run, trace
-from ddpquiz.events.event import encode, escape_controls
+from ddpquiz.events.event import encode
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.steps import EventCursor, beginnings, steps
+from ddpquiz.safe_text import escape_controls
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen

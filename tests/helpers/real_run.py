@@ -1,8 +1,8 @@
 """Runs of real ranks on the CPU, and the scripts that they run."""
 
 from ddpquiz.events.event import End
+from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
-from ddpquiz.ranks.run import Run
 
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist
@@ -16,7 +16,7 @@ ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_POR
 
 
 def run(path, ranks=2, **request):
-    return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
+    return list(begin(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
 
 
 def of(events, kind):

@@ -1,6 +1,7 @@
 """The check of a learner's file: what is said of files that are wrong in every way, and nothing that stays behind."""
 
 import io
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,19 @@ def test_a_file_that_cannot_be_called_gets_a_sentence(tmp_path, text, sentence):
         file.write_text(text)
     verdict = check_file(RING, file)
     assert (verdict.outcome, sentence in verdict.sentence) == ("error", True), verdict.sentence
+
+
+@pytest.mark.parametrize("lab", ["ring-all-reduce", "restart-from-checkpoint"])
+def test_no_temporary_file_stays_behind_not_even_of_a_check_that_restarts_ranks(tmp_path, monkeypatch, lab):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    lab = load_lab(lab)
+    file = tmp_path / lab.file_name
+    file.write_text(f"import tempfile\ntempfile.mkdtemp()\n{lab.solution.starter}")
+    assert not check_file(lab, file, fresh=9).passed
+    assert list(temporary.iterdir()) == []
 
 
 def test_no_process_stays_behind_that_a_file_has_started(tmp_path):

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from places import DATA
@@ -38,6 +39,7 @@ def test_two_sittings_at_once_are_safe(tmp_path):
     script = """
 import sys
 from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
@@ -92,6 +94,21 @@ def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path):
         "update ddpquiz. Nothing was changed."
     )
     assert (path.read_bytes(), sorted(tmp_path.iterdir())) == before
+
+
+def test_an_upgrade_during_a_sitting_is_told_when_something_is_to_be_saved(tmp_path):
+    progress, path = Progress(tmp_path), tmp_path / FILE
+    with sqlite3.connect(path) as newer:
+        newer.execute("ALTER TABLE log RENAME TO history")
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(UserError) as refused:
+        progress.flag("concept/card", "", datetime(2026, 3, 2, 12, tzinfo=UTC))
+    assert str(refused.value) == (
+        f"{path} was written by a newer ddpquiz (its version is 99, this ddpquiz knows {len(database.MIGRATIONS)}); "
+        "start ddpquiz again. Nothing was changed."
+    )
+    progress.close()
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):

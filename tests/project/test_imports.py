@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -26,13 +27,14 @@ MAY_IMPORT = {
     "paths": {"errors"},
     "atomic_file": set(),
     "plural": set(),
-    "events": {"errors", "atomic_file", "plural"},
+    "safe_text": set(),
+    "events": {"errors", "safe_text", "atomic_file", "plural"},
     "jobs": {"events", "errors", "plural"},
     "diagnosis": {"events", "jobs", "errors", "plural"},
-    KIT: {"errors"},
+    KIT: {"errors", "safe_text"},
     "plan": {KIT, "events", "errors"},
     "curriculum": {"plan", "errors", "paths", "atomic_file"},
-    "learning": {"curriculum", "errors", "paths", "atomic_file", "plural"},
+    "learning": {"curriculum", "safe_text", "errors", "paths", "atomic_file", "plural"},
     "ranks": {"events", "jobs", "diagnosis", "curriculum", "errors", "paths", "atomic_file", "plural"},
     "terminal.runs": {KIT, "events", "jobs", "diagnosis", "ranks", "errors", "paths", "plural"},
     "terminal.pages": {KIT, "events", "plan", "learning", "curriculum", "errors", "paths", "plural"},
@@ -57,7 +59,19 @@ MAY_IMPORT = {
     "benchmark": {KIT, "events", "ranks", "learning", "errors", "paths", "atomic_file"},
     "cli": {
         *(KIT, "terminal.runs", "terminal.pages", "terminal.sittings", "lab", "plan", "benchmark", "web"),
-        *("learning", "ranks", "diagnosis", "jobs", "events", "curriculum", "errors", "paths", "atomic_file", "plural"),
+        *(
+            "safe_text",
+            "learning",
+            "ranks",
+            "diagnosis",
+            "jobs",
+            "events",
+            "curriculum",
+            "errors",
+            "paths",
+            "atomic_file",
+            "plural",
+        ),
         "__init__",
     },
     "__main__": {"cli", "__init__"},
@@ -180,9 +194,9 @@ COMMANDS = {
     "plan --gpus 64 --layout tp=8": "status 0 rich typer",
     "plan --gpus 64 --layout tp=8 --json": "status 0 rich typer",
     "doctor --help": "status 0 ranks.run typer",
-    "optimize": "status 1 rich typer",
+    "optimize": "status 1 typer",
     "progress rebuild": "status 0 typer",
-    "progress restore a/b": "status 1 rich typer",
+    "progress restore a/b": "status 1 typer",
     "list --hidden": "status 0 rich typer",
     "no-such-command": "status 2 typer",
     "learn no-such-concept": "status 1 rich typer",
@@ -231,3 +245,9 @@ def test_no_command_is_loaded_to_list_the_commands_or_to_complete_the_name_of_on
     assert probe(tmp_path, "--help") == (always, "status 0 typer")
     tab = {"_DDPQUIZ_COMPLETE": "complete_bash", "COMP_WORDS": "ddpquiz st", "COMP_CWORD": "1"}
     assert probe(tmp_path, **tab) == (always, "status 0 typer")
+
+
+def test_commands_print_only_through_what_removes_control_characters():
+    printing = re.compile(r"(?<![\w.])print\(|typer\.echo\((?!f\"\\r)")  # a line of progress begins with \r
+    found = {path.name for path in (PACKAGE / "cli").glob("*.py") if printing.search(path.read_text())}
+    assert found == {"app.py", "output.py"}  # the first prints the version and errors

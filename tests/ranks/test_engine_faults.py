@@ -31,14 +31,16 @@ def own_server():
     launch.close()
 
 
-# Become root of a namespace of our own in which the only nameserver never answers; count what it is asked.
+# Become root of a namespace of our own in which the only nameserver never answers, and knows this machine's name alone;
+# count what it is asked.
 SILENT = """\
 import ctypes, fcntl, socket, struct, subprocess, sys, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
 resolver, status = sys.argv[1:3]
-if libc.unshare(0x40000000 | 0x00020000) or libc.mount(None, b"/", None, 0x4000 | 0x40000, None):
+if libc.unshare(0x40000000 | 0x00020000 | 0x04000000) or libc.mount(None, b"/", None, 0x4000 | 0x40000, None):
     sys.exit(77)
+socket.sethostname("machine.example")
 with socket.socket() as any_socket:
     fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # the loopback interface, up and running
 if libc.mount(resolver.encode(), b"/etc/resolv.conf", None, 0x1000, None):
@@ -58,12 +60,13 @@ open(status, "w").write(f"{len(queries)} queries, status {ran.returncode}")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces of Linux")
-def test_no_name_is_looked_up_so_a_silent_nameserver_delays_nothing(tmp_path, script):
-    path = script("dist.all_reduce(x)\nprint('sum:', x[0].item())\n")
+@pytest.mark.parametrize("restarts", ["0", "1"])
+def test_no_name_is_looked_up_so_a_silent_nameserver_delays_nothing(tmp_path, script, restarts):
+    path = script(f"{OWN_STORE}dist.all_reduce(x)\nprint('sum:', x[0].item())\nassert {restarts} == life\n")
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.53\n")
     ran = subprocess.run(
         [sys.executable, "-c", SILENT, tmp_path / "resolv.conf", tmp_path / "status",
-         sys.executable, "-m", "ddpquiz", "run", "-n", "2", "--plain", path],
+         sys.executable, "-m", "ddpquiz", "run", "-n", "2", "--max-restarts", restarts, "--plain", path],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     if ran.returncode == 77:
@@ -72,13 +75,28 @@ def test_no_name_is_looked_up_so_a_silent_nameserver_delays_nothing(tmp_path, sc
     assert "hostname of the client socket" not in ran.stdout + ran.stderr
 
 
-def test_the_script_itself_may_look_up_names(script):
-    """The connection to the store disables lookups only in a thread of its own."""
+# Stores of the script's own, in the main thread and in another one
+OWN_STORE = """\
+import threading
+def meet():
+    dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False).add("met", 1)
+meet()
+other = threading.Thread(target=meet)
+other.start()
+other.join()
+life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+"""
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_the_script_itself_may_look_up_names(script, restarts):
+    """Only while a store is made does its thread send no query."""
     body = "import ctypes\nstate = ctypes.CDLL(None)['__res_state']\nstate.restype = ctypes.POINTER(ctypes.c_int)\n"
-    body += "ctypes.CDLL(None)['__res_init']()\nprint('attempts:', state()[1] > 0)\n"
+    body += "print('attempts:', state()[1] > 0 and state()[2] & 1 == 1)\n"  # the resolver has begun, and may ask
     if not hasattr(ctypes.CDLL(None), "__res_state"):
         pytest.skip("needs glibc")
-    assert [event.value for event in of(run(script(body)), Output)] == ["True", "True"]
+    events = run(script(OWN_STORE + body), restarts=restarts)
+    assert [event.value for event in of(events, Output)] == ["True", "True"]
 
 
 def test_ranks_that_are_all_in_init_process_group_may_be_slow(script):

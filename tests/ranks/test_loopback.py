@@ -89,3 +89,17 @@ def test_no_process_binds_or_listens_anywhere_but_on_loopback_even_for_a_moment(
     assert len(bound) >= 5  # the store, two ranks, two ranks that a rank has forked
     assert {address for _, address in bound} == {"127.0.0.1"}
     assert set(re.findall(r"listen\((\d+),", calls)) <= {file for file, _ in bound}
+
+
+@pytest.mark.skipif(not may_trace(), reason="needs strace")
+def test_no_process_of_a_run_with_restarts_sends_anything_but_over_loopback(tmp_path):
+    trace = tmp_path / "trace"
+    traced = ["strace", "-f", "-qq", "-e", "trace=connect,sendto,sendmsg,sendmmsg", "-o", trace]
+    ran = subprocess.run(
+        [*traced, sys.executable, "-m", "ddpquiz", "demo", "elastic", "--nproc", "2", "--plain"],
+        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    sent = re.findall(r"AF_INET6?, .*inet_(?:addr|pton)\((?:AF_INET6, )?\"([^\"]+)\"", trace.read_text())
+    assert len(sent) >= 4  # the agent and its ranks connect to the store, in two lives
+    assert {address.removeprefix("::ffff:") for address in sent} == {"127.0.0.1"}

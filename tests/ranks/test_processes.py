@@ -124,10 +124,33 @@ def gone(pid):
         return True
 
 
+# Named shared memory of each rank, and of a child with a session and a cleaner of its own
+SHARED_MEMORY = f"""\
+import subprocess
+from multiprocessing.shared_memory import SharedMemory
+mine = SharedMemory(create=True, size=8, name=f"mine-{os.getpid()}-{{rank}}")
+make = "import sys, time; from multiprocessing.shared_memory import SharedMemory as Memory; "
+make += "made = Memory(create=True, size=8, name=sys.argv[1]); print(flush=True); time.sleep(60)"
+command = [sys.executable, "-c", make, f"childs-{os.getpid()}-{{rank}}"]
+subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True).stdout.readline()
+dist.barrier()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("restarts", [0, 1])
+@pytest.mark.parametrize("ending", ["os._exit(3)", "sys.exit(0)", "os.kill(os.getpid(), 9)"])
+def test_named_shared_memory_is_gone_when_the_run_is_over(script, ending, restarts):
+    events = run(script(f"{SHARED_MEMORY}print('made: yes')\ndist.barrier()\n{ending}\n"), restarts=restarts)
+    assert len(of(events, Output)) >= 2
+    assert not list(Path("/dev/shm").glob(f"*-{os.getpid()}-[01]"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_when_the_launcher_goes(script, number):
-    path = script("print('pid:', os.getpid())\ntime.sleep(60)\n")
+    path = script(f"{SHARED_MEMORY}print('pid:', os.getpid())\ntime.sleep(60)\n")
+    memory = [Path("/dev/shm", f"{prefix}-{os.getpid()}-{rank}") for prefix in ("mine", "childs") for rank in range(2)]
     launcher = subprocess.Popen(
         [sys.executable, "-m", "ddpquiz", "run", "--nproc", "2", "--plain", path],
         stdout=subprocess.PIPE,
@@ -139,6 +162,7 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
         line = launcher.stdout.readline()
         assert line, "the run ended early"
         pids += [int(line.split()[-1])] if "pid:" in line else []
+    assert all(file.exists() for file in memory)
     launcher.send_signal(number)
     status = launcher.wait(60)
     assert status == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number)
@@ -146,6 +170,9 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
     while not all(gone(pid) for pid in pids) and time.monotonic() < end_by:
         time.sleep(0.02)
     assert all(gone(pid) for pid in pids)
+    while any(file.exists() for file in memory) and time.monotonic() < end_by:
+        time.sleep(0.02)
+    assert not any(file.exists() for file in memory)
 
 
 PAGES = """\

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ddpquiz.ranks.store import without_lookups
+from ddpquiz.ranks.store import no_lookups
 
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
@@ -42,6 +42,7 @@ def use_store(
     they come: the first `world_size` of them form a group, the next ones another. `note` gets sentences on what a
     rendezvous asks for that torchrun would not give.
     """
+    look_nothing_up()
     rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # dist.rendezvous is a function
     calls: collections.Counter[int] = collections.Counter()
     process, launched = os.getpid(), int(os.environ.get("WORLD_SIZE", "0"))
@@ -49,7 +50,7 @@ def use_store(
     def store(*args: Any, **kwargs: Any) -> dist.Store:
         asked = dict(zip(("host_name", "port", "world_size", "is_master", "timeout"), args, strict=False)) | kwargs
         timeout, port_asked = asked.get("timeout", timedelta(minutes=5)), asked["port"]
-        ours = without_lookups(lambda: dist.TCPStore(host, port, is_master=False, timeout=timeout))
+        ours = dist.TCPStore(host, port, is_master=False, timeout=timeout)
         key = f"rendezvous {life} {port_asked} {calls[port_asked]}"
         calls[port_asked] += 1
         if spawned or os.getpid() != process:
@@ -61,6 +62,19 @@ def use_store(
 
     rendezvous.TCPStore = store
     _send_spawned_there(host, port, life)
+
+
+@functools.cache
+def look_nothing_up() -> None:
+    """Let no store that this process or its children make, the script's own included, ask a nameserver."""
+    original = dist.TCPStore.__init__
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> None:
+        with no_lookups():
+            original(*args, **kwargs)
+
+    dist.TCPStore.__init__ = make
 
 
 def _note_difference(note: Callable[[str], None], port_asked: int, port: int, asked: int, launched: int) -> None:

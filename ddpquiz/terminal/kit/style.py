@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme
 
+from ddpquiz.safe_text import plain as plain  # noqa: PLC0414  # it belongs to what this module offers
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
 
 # Fixed colours halfway between black and white, readable on dark and on light terminals.
@@ -46,8 +47,6 @@ _SPAN = re.compile(
     r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^\s*][^*\n]*)(?<!\s)\*(?![\w*])"
 )
 _ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
-# C0 except tab and line feed, DEL, C1, the marks that reverse the direction of writing, and what XML does not allow
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 class _PlainConsole(Console):
@@ -70,11 +69,6 @@ def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any
 def complaints() -> Console:
     """Such a console for standard error."""
     return console(sys.stderr)
-
-
-def plain(text: str) -> str:
-    """Remove control characters, which would control the terminal."""
-    return _CONTROL.sub("", text)
 
 
 def prose(text: str, style: str = "") -> Text:
