@@ -304,6 +304,11 @@ class Concept:
         return any(step.is_done_by_learner for step in self.steps)
 
     @property
+    def taught_cards(self) -> tuple[Card, ...]:
+        """The cards that its lesson teaches: steps leave hard ones to `more`, and to later sittings of study."""
+        return tuple(card for card in self.cards if not self.in_steps or card.level != Level.HARD)
+
+    @property
     def lesson(self) -> str:
         """All of the lesson as one Markdown text, with its listings and what their results mean."""
         parts: list[str] = []

@@ -167,7 +167,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     mine = sorted((lab for lab in labs if lab.concept == concept.id), key=lambda lab: lab.minutes)
     lab = next((lab for lab in mine if lab.id not in history.passed), mine[-1] if mine else None)
     others = [each.key for each in concept.questions if each is not predicts]
-    cards = sum(card.key not in history.recalled for card in concept.cards)
+    cards = sum(card.key not in history.recalled for card in concept.taught_cards)
     asked = min(_ASKED, len(others))
     questions = max(0, asked - sum(key in history.answered for key in others))
     steps = range(len(concept.steps)) if concept.in_steps else ()
@@ -183,7 +183,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     }
     counts = {
         StageName.LESSON: (len(steps), len(open_steps)),
-        StageName.CARDS: (len(concept.cards), cards),
+        StageName.CARDS: (len(concept.taught_cards), cards),
         StageName.QUESTIONS: (asked, questions),
         StageName.LAB: (len(mine), sum(each.id not in history.passed for each in mine)),
     }

@@ -41,7 +41,7 @@ class Observed:
 
     def __str__(self) -> str:
         if self.hung:
-            return "the ranks wait forever"
+            return "the ranks wait, and no call ends"
         if self.raised:
             return self.raised
         if self.failed:

@@ -464,7 +464,7 @@ def _expected(question: Question) -> tuple[str, str]:
 
 def _of_shows(shows: Shows) -> tuple[str, str]:
     if shows.hangs:
-        return "", "The ranks wait forever."
+        return "", "The ranks wait, and no call ends."
     if shows.raises is not None:
         return shows.raises, ""
     if shows.by_rank is not None:

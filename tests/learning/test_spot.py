@@ -250,7 +250,7 @@ def test_a_proof_runs_the_script_as_it_is_and_fixed():
     assert proven(PRINTING) == ()
     console = style.console(io.StringIO(), width=80)
     assert proof.show(Posed(SPOT, {}, ()), console)
-    assert "✓ as it is\n  observed: the ranks wait forever\n✓ with line 7 fixed:\n" in console.file.getvalue()
+    assert "✓ as it is\n  observed: the ranks wait, and no call ends\n✓ with line 7 fixed:\n" in console.file.getvalue()
 
 
 def test_a_proof_that_does_not_show_the_fault_or_the_fix_is_complained_about():

@@ -1,6 +1,7 @@
 """An explanation that is written in the learner's own editor."""
 
 import resource
+import shutil
 import signal
 import sqlite3
 import stat
@@ -34,7 +35,7 @@ def test_an_editor_opens_what_was_written_and_returns_the_explanation(progress, 
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("", "No editor is set; set EDITOR, for example to nano or vim."),
+        ("", "No editor is set, and none of the usual ones is installed; set EDITOR."),
         ("/no/such --x", "The editor `/no/such --x` cannot be started; set EDITOR to another one."),
         ("false", "The editor `false` ended with status 1; its text was not read."),
     ],
@@ -42,6 +43,7 @@ def test_an_editor_opens_what_was_written_and_returns_the_explanation(progress, 
 def test_an_editor_that_fails_is_reported_and_nothing_is_lost(progress, monkeypatch, named, said):
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", named)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     seat = press(type_text(explaining(progress), "Others"), "escape", "e")
     assert said in " ".join(screen(seat).split())
     assert "> Others_" in screen(seat)

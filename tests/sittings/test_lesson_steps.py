@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import pack_store, packs
-from ddpquiz.curriculum.concept import DemoLink, LessonStep, LineChange, Listing, Shows
+from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Shows
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.learning import mastery
 from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
@@ -65,7 +65,7 @@ def stages(progress):
 def test_a_path_has_the_steps_the_cards_and_the_lab_and_goes_on_at_the_step_that_is_open(progress):
     assert [(str(each.stage), each.count, each.left) for each in path(progress).stages] == [
         ("lesson", 4, 4),
-        ("cards", 4, 4),
+        ("cards", 3, 3),
     ]
     assert not path(progress).begun
     progress.stage("ring/step-1", "done", START)
@@ -149,7 +149,7 @@ def test_a_result_that_the_lesson_does_not_expect_is_told_as_such(progress):
     assert "Both have the sum." not in screen(seat)
     seat._show(seat.pages[1], Observed({0: "", 1: "x"}, hung=True))
     assert "rank 0  prints nothing" in screen(seat)
-    assert "The ranks wait forever." in screen(seat)
+    assert "The ranks wait: no call ends, and no error is raised." in screen(seat)
 
 
 def test_a_question_gets_its_verdict_at_once_and_counts_for_nothing(progress):
@@ -224,6 +224,42 @@ enter next step · d demo · u back · m more · s skip · ? help · q leave\
     assert "step 4 of 4" in screen(seat)
 
 
+def test_who_asks_for_the_solution_has_predicted_nothing(progress):
+    seat, visits = lesson(progress, 2), []
+
+    def demo(link, visit):
+        visits.append(visit.predicted)
+        return DemoOutcome("", was_predicted=False, ended_well=True, values={"bytes": {0: "450", 1: "450"}})
+
+    seat.context.ranks.demo = demo
+    press(seat, "enter", "escape", "x", "enter")
+    assert visits == [None]
+    assert "You answered" not in screen(seat)
+
+
+def test_the_cards_of_a_lesson_in_steps_are_those_that_it_teaches(progress):
+    concept = lesson(progress, 0).concept
+    hard = replace(concept.cards[0], level=Level.HARD)
+    known = replace(concept, cards=(*concept.cards[1:], hard))
+    assert hard not in known.taught_cards
+    assert len(known.taught_cards) == sum(card.level != Level.HARD for card in known.cards)
+    whole = replace(known, steps=(replace(known.steps[0], listing=None, ask="", demo=None),))
+    assert whole.taught_cards == whole.cards  # a lesson in one text
+
+
+def test_n_goes_on_with_another_concept_although_cards_are_open(progress):
+    seat = PathScreen(context(progress), RING)
+    press(seat, "escape", "n")
+    assert seat.path.concept is not RING
+
+
+def test_looking_back_from_the_next_step_shows_the_verdict_of_this_one(progress):
+    seat = press(lesson(progress, 1), "enter", "1")
+    verdict = screen(seat)
+    press(seat, "enter", "u")
+    assert screen(seat) == verdict
+
+
 def test_a_demo_that_did_not_end_well_can_be_run_again(progress):
     seat = lesson(progress, 2)
     seat.context.ranks.demo = lambda *_: DemoOutcome("", was_predicted=False, ended_well=False)
@@ -279,7 +315,7 @@ The ring
 │ An idea.
 
 1 lesson  ✓ done  4 steps to read, answer and run
-2 cards   ▸ next  4 cards, 3 not seen yet
+2 cards   ▸ next  3 cards
 
 You can now say who holds the sum.
 Its 3 new cards come next: each comes back just before you would forget it.
@@ -366,7 +402,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("\r", "1-4 answer")
     terminal.press("1", "You predicted", "done in")
     terminal.press("\r", "bytes sent +1800 +1800 +1800 +1800", "less than twice the", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "Its 6 new cards come next", "▸ next")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "Its 5 new cards come next", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -143,10 +144,14 @@ def open_file(file: Path) -> None:
     _run(_editor(), file)
 
 
+_USUAL = ("editor", "nano", "vim", "vi")
+
+
 def _editor() -> str:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    set_editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    editor = set_editor or next(filter(shutil.which, _USUAL), None)
     if not editor:
-        raise UserError("No editor is set; set EDITOR, for example to nano or vim.")
+        raise UserError("No editor is set, and none of the usual ones is installed; set EDITOR.")
     return editor
 
 

@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit.style import code, console, plain
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
 _AROUND = 24 - ROWS  # rows of a screen that are not the step's
 _MARGIN = 4  # columns at the right
-WAITS = "The ranks wait forever. No call ends, and no error is raised."
+WAITS = "The ranks wait: no call ends, and no error is raised."
 
 
 def framed(parts: Sequence[RenderableType]) -> RenderableType:

@@ -186,7 +186,11 @@ class PathScreen(SittingScreen):
     def ask_cards(self) -> None:
         from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards  # the lesson does not wait for it
 
-        ask_cards(self._stage(StageName.CARDS), StudyChoice(concept=[self.path.concept.id], every=True), console())
+        ask_cards(
+            self._stage(StageName.CARDS),
+            StudyChoice(concept=[self.path.concept.id], every=True, taught=True),
+            console(),
+        )
 
     def ask_questions(self, count: int) -> None:
         from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the lesson does not wait for it
@@ -210,11 +214,12 @@ class PathScreen(SittingScreen):
         self._visits += 1
 
     def _next_concept(self) -> None:
-        following = path_to_go_on(self.context)
-        if following:
+        history, here = history_of(self.context), self.path.concept
+        others = [concept for concept in route(self.context.catalog, history) if concept is not here]
+        if following := next_path(others, self.context.catalog.labs, history):
             self._go_to(following.concept)
         else:
-            self.note = "You have finished the paths of all concepts."
+            self.note = "You have finished the paths of all other concepts."
 
     def _is_current(self, stage: StageName) -> bool:
         return self.path.current is not None and self.path.current.stage is stage
@@ -249,7 +254,7 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     """Return what a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
-    cards = [card.key for card in concept.cards if card.key not in hidden]
+    cards = [card.key for card in concept.taught_cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:

@@ -189,7 +189,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def turning(self) -> tuple[str, ...]:
-        return () if self.page is _Page.ASK and not self._reads_more else ("enter", "space")
+        return () if self._asks_now and not self._reads_more else ("enter", "space")
+
+    @property
+    def _asks_now(self) -> bool:
+        """Whether a question is not answered, or a card not graded."""
+        if self.page is not _Page.ASK or self._own:
+            return False
+        return self._grades if isinstance(self.asked, Card) else self.visit.answer is None
 
     # What is drawn.
 
@@ -371,7 +378,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case "q":
                 self.left = self.leaves_path = True
             case _ if self._reads_more:
-                self._reads_more = key not in ("m", "enter", "space", "u", "escape", "backspace")
+                self._reads_more = key not in ("m", "enter", "u", "escape", "backspace")
             case _ if self._started:
                 self._press_while_running(key)
             case "escape":
@@ -395,7 +402,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._run_again()
             case "d" if self.page in (_Page.DEMO, _Page.SEEN):
                 self._demo()
-            case "p" if self.visit.answer:
+            case "p" if self.visit.answer and self.page is not _Page.TEXT:
                 self._prove(self.visit.answer)
             case _:
                 return False
@@ -480,7 +487,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
             self._to(0)
             self.number -= 1
             was_here = self.number in self._visits
-            self._to(len(self.pages) - 1 if was_here and self._visits[self.number].observed else 0)
+            seen = self._visits[self.number] if was_here else _Visit()
+            self._to(len(self.pages) - 1 if seen.observed or seen.answer or seen.values else 0)
         else:
             self.note = "This is the first page."
 
@@ -656,6 +664,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
         step, answer = self.step, self.visit.answer
         if step.demo is None:
             return
+        if answer and answer.gave_up:  # who asked for the solution has predicted nothing
+            answer = None
         how = DemoVisit(about=self.concept.id, predict=False, predicted=answer, run_at=self.context.place)
         outcome = self.run_demo(step.demo, how)
         if outcome and outcome.ended_well:

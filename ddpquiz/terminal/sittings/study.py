@@ -84,6 +84,7 @@ class StudyChoice:
     new: int | None = None
     retention: float | None = None
     every: bool = False
+    taught: bool = False  # only those that the lesson teaches
     cram: bool = False
     two_button: bool = False
 
@@ -109,7 +110,8 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
     """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
     catalog, progress, at = context.catalog, context.progress, context.clock()
     concepts = catalog.choose(choice.concept, choice.track)
-    cards = [card for concept in concepts for card in concept.cards if choice.level in (None, card.level)]
+    cards = [card for concept in concepts for card in (concept.taught_cards if choice.taught else concept.cards)]
+    cards = [card for card in cards if choice.level in (None, card.level)]
     opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
     sitting = begin(catalog, cards, choice, progress, at)
     if not sitting.chosen.cards:
