@@ -23,7 +23,7 @@ from ddpquiz.terminal.kit.style import code, plain
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns that a description to the right of a command needs
-_LINES = 2  # of a question that remain if there is no room
+_LINES = 2  # of a question that remain if there is no room; on a higher screen a sixth of it
 
 
 def show(console: Console, page: RenderableType) -> None:
@@ -142,7 +142,7 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A question and its answer. If both do not fit, two lines of the question come first, and all of it comes last.
+    """A question and its answer. If both do not fit, its first lines stand above, and all of it comes last.
 
     `around` draws everything else on the screen, for a width; `above` is the number of empty lines if there is room.
     """
@@ -163,11 +163,12 @@ class Folded:
             yield whole
             return
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
-        for number, line in enumerate(lines[:_LINES], 1):
-            more = [Segment("…")] if number == _LINES < len(lines) else []
+        most = max(_LINES, console.height // 6)
+        for number, line in enumerate(lines[:most], 1):
+            more = [Segment("…")] if number == most < len(lines) else []
             yield Segments([*line, *more, Segment.line()])
         yield Group(*self.answer)
-        if len(lines) > _LINES or len(self.more) > 1:
+        if len(lines) > most or len(self.more) > 1:
             yield Group(*section(self.title, self.question, *self.more))
 
 
