@@ -8,8 +8,8 @@ def train(weight: torch.Tensor, batches: list[torch.Tensor], every: int) -> list
     """Move `weight` toward the mean of all samples, and return the losses that rank 0 reports.
 
     Each rank has its own batches, and all ranks have equally many. The loss is the mean squared distance to the
-    samples of a batch. In every `every`-th step, from the first, rank 0 reports the mean loss over all ranks before
-    the step; all other ranks return an empty list.
+    samples of a batch. In each step whose number is divisible by `every`, from step 0 on, rank 0 reports the mean
+    loss over all ranks before the step; all other ranks return an empty list.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     reported = []
