@@ -158,9 +158,9 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
             "✗ Wrong.",
             "",
             "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank",
-            "send? Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
-            "",
-            "✗>4  3,600 bytes",
+            "send? Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails.",
+            "Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody",
+            "fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
         ]
     )
     assert lines[8].startswith("✓ 2  1,800 bytes")
