@@ -142,7 +142,7 @@ def tell_swallowed_failure(state: RunState) -> str:
         return ""
     ranks = tuple(rank for rank in failed.arrived if failed.calls[rank].failed)
     who, call = format_ranks(ranks), call_at(failed.operation)
-    sentence = f"The script went on after {call} had failed on {who}: whatever caught the error hid it."
+    sentence = f"The script caught an error and went on: {call} had failed on {who}."
     if missing := [rank for rank in failed.awaited if rank in state.last_call]:
         last = state.last_call[missing[0]].operation
         sentence += f" {format_ranks(missing).capitalize()} did not call it, and had last called {call_at(last)}."

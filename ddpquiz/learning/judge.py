@@ -175,6 +175,8 @@ def _output(question: Question, given: str) -> Verdict:
         return Verdict(right=True)
     whys = [trap.why for trap in question.traps if _squeezed(given) == _squeezed(trap.answer)]
     right, lines = not whys and _said(given) == _said(question.answer), len(question.answer.strip().splitlines())
+    if not (right or whys):
+        whys = [trap.why for trap in question.traps if _said(given) == _said(trap.answer)]
     if not (right or whys) and len(given.replace("\\n", " ").split()) < lines:
         return Verdict(right=False, unclear=f"This prints {lines} lines; type all of them.")
     return Verdict(right, tuple(whys[:1]))

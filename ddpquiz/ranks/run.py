@@ -226,7 +226,7 @@ class Run:
         if costliest and costliest.rank is not None and costliest.share > _STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
         notes = [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:_MOST_NOTES]]
-        if not self.claims and (swallowed := tell_swallowed_failure(self.seen)):
+        if self._diagnoses and (swallowed := tell_swallowed_failure(self.seen)):
             notes.append(Note(now, 0, swallowed))
         return notes
 

@@ -375,7 +375,7 @@ def test_a_run_that_ended_well_after_a_collective_had_failed_says_so():
     broken = [Ended(0.9, rank, 2, failed=True) for rank in (0, 1)]
     state = state_of([A, A], [A, A], [A], more=[*ended((0, 1), (1, 1), (2, 1)), *broken, *finished(0, 1, 2)])
     assert tell_swallowed_failure(state) == (
-        "The script went on after all_reduce at train.py:10 had failed on ranks 0 and 1: whatever caught the error hid it. "
+        "The script caught an error and went on: all_reduce at train.py:10 had failed on ranks 0 and 1. "
         "Rank 2 did not call it, and had last called all_reduce at train.py:10."
     )
     assert tell_swallowed_failure(state_of([A], [A], [A], more=ended((0, 1), (1, 1), (2, 1)))) == ""

@@ -317,3 +317,10 @@ def test_a_long_answer_is_judged_in_time_that_grows_with_its_length(text, scale)
     """What grows with the square would go on for minutes with 200 kB, and for hours with a megabyte."""
     for question in (PRINTS, STEPS):
         assert not judge(Posed(question, {}, ()), text * (scale(200_000, 1_000_000) // len(text))).right
+
+
+def test_a_wrong_output_gets_its_reason_however_its_numbers_are_written():
+    posed = Posed(PRINTS, {}, ())
+    for given in ("[1.0, 1.5]", "1 1.5", "[1, 1.50]"):
+        assert judge(posed, given).whys == ("That is the mean.",)
+    assert judge(posed, "1 2").whys == ()
