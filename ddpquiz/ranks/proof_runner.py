@@ -185,14 +185,14 @@ def observe_listing(concept: str, listing: Listing, code: str) -> Observed:
         return run.finish()
 
 
-def begin_listing(concept: str, listing: Listing, script: str) -> CodeRun:
-    """Begin to run a script that was made of a listing.
+def begin_listing(concept: str, listing: Listing, script: str, name: str = "listing.py") -> CodeRun:
+    """Begin to run a script that was made of a listing; `name` is that of the file, where its lines are named.
 
     UserError if `concept` belongs to a pack whose programs the learner has not allowed.
     """
     require_consent(concept.rpartition("/")[0], listing.origin)
     hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
-    return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE)
+    return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE, name=name)
 
 
 def _placed(line: str, option: str) -> str:
@@ -262,11 +262,14 @@ class _FollowedRun:
 
 
 class CodeRun(_FollowedRun):
-    """Code that runs on ranks on CPU. Call `read` until it is True; leaving the `with` kills what still runs."""
+    """Code that runs on ranks on CPU, in a file that is called `name` where its lines are named.
 
-    def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT) -> None:
+    Call `read` until it is True; leaving the `with` kills what still runs.
+    """
+
+    def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT, *, name: str = "proof.py") -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
-        script = Path(self._folder.name) / "proof.py"
+        script = Path(self._folder.name) / name
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
         request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)

@@ -22,7 +22,7 @@ from ddpquiz.learning.guided_path import StageName, guided_path, load_history, n
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.proof_check import run_listings
-from ddpquiz.ranks.proof_runner import Observed
+from ddpquiz.ranks.proof_runner import Observed, begin_listing
 from ddpquiz.terminal.sittings.path import PathScreen
 from ddpquiz.terminal.sittings.ranks import DemoOutcome
 from ddpquiz.terminal.sittings.steps import LessonScreen
@@ -449,3 +449,9 @@ def test_the_json_of_a_concept_holds_its_steps(mine):
     assert page.index("Step 1 of 4") < page.index("Which line leaves the mean") < page.index("Step 3 of 4")
     assert page.index("Answers") > page.index("Step 4 of 4")
     assert "Step by step" in page
+
+
+def test_a_fault_in_the_learners_own_version_is_named_with_its_file():
+    with begin_listing("ring", SUM, "import torch\nraise ValueError('mine')", "ring-1.py") as run:
+        observed = run.finish()
+    assert "at ring-1.py:2: mine" in observed.failed

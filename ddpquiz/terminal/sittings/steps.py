@@ -592,7 +592,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
             if started.run is None:
                 if not server().is_ready(_LOOK):
                     return False
-                run = begin_listing(self.concept.id, listing, started.script)
+                name = self._file.name if started.page is None else "listing.py"
+                run = begin_listing(self.concept.id, listing, started.script, name)
                 self._started = _Started(started.page, started.script, run)
                 return True
             if not started.run.read(_LOOK):
