@@ -327,6 +327,8 @@ function judgeOutput(question, given) {
   const trap = question.traps.findIndex((each) => squeezed(given) === squeezed(each));
   if (trap >= 0) return { right: false, whys: [trap] };
   const right = said(given) === said(question.answer);
+  const alike = right ? -1 : question.traps.findIndex((each) => said(given) === said(each));
+  if (alike >= 0) return { right: false, whys: [alike] };
   const lines = question.answer.trim().split("\n").length;
   if (!right && given.replaceAll("\\n", " ").trim().split(/\s+/).length < lines)
     return { unclear: `This prints ${lines} lines; type all of them.` };

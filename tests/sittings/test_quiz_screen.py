@@ -163,7 +163,8 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
             "fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
         ]
     )
-    assert lines[8].startswith("✓ 2  1,800 bytes")
+    assert lines[8].startswith("✗>4  3,600 bytes")
+    assert lines[10].startswith("✓ 2  1,800 bytes")
     assert "\nThe question\n  Four ranks all-reduce 1,200 bytes" in "\n".join(lines)
     assert "The question" not in screen(seat, height=60)
 
