@@ -276,11 +276,18 @@ def _of_root(
 ) -> Diagnosis:  # fmt: skip
     """The diagnosis that ranks wait for the culprits; nothing is known of the `absent` ranks."""
     operation = collective.operation
-    who, status = format_ranks(culprits), statuses[culprits[0]]
-    became = what_became_of({rank: statuses[rank] for rank in culprits})
+    failed_at = min((call.ended for call in collective.calls.values() if call.failed and call.ended), default=math.inf)
+    of_culprits = {
+        rank: replace(statuses[rank], words="never called it")
+        if statuses[rank].kind == "left" and state.finished.get(rank, 0.0) > failed_at
+        else statuses[rank]
+        for rank in culprits
+    }  # a rank that finished after the others had given up lived while they waited
+    who, status = format_ranks(culprits), of_culprits[culprits[0]]
+    became = what_became_of(of_culprits)
     sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {became}."
     last = state.last_call.get(culprits[0])
-    positions = [position_of(collective.arrived, operation), *(statuses[rank].position(rank) for rank in culprits)]
+    positions = [position_of(collective.arrived, operation), *(of_culprits[rank].position(rank) for rank in culprits)]
     limits = _limits_of_absence(operation) if status.absent else ()
     if absent:
         limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
@@ -350,7 +357,7 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
 
 def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
     """The ranks whose record ends in the middle, where other ranks have recorded the end of their script."""
-    ended = state.exited.keys() | state.finished
+    ended = state.exited.keys() | state.finished.keys()
     silent = tuple(rank for rank in state.all_ranks if rank not in ended and rank not in absent)
     if not silent or not ended:
         return None
@@ -418,7 +425,7 @@ def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
 def _still_running(state: RunState) -> tuple[RankPosition, ...]:
     """Where ranks that have not ended were last seen."""
     places = defaultdict[tuple[str, int], list[int]](list)
-    for rank in sorted(state.pids.keys() - state.finished - state.exited.keys()):
+    for rank in sorted(state.pids.keys() - state.finished.keys() - state.exited.keys()):
         places[state.places.get(rank, ("", 0))].append(rank)
     return tuple(
         RankPosition(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)

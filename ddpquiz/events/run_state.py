@@ -41,7 +41,7 @@ class RunState:
     background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
     raised: dict[int, events.Raised] = field(default_factory=dict)
     exited: dict[int, events.Exited] = field(default_factory=dict)
-    finished: set[int] = field(default_factory=set)  # ranks whose script has come to its end, before they exit
+    finished: dict[int, float] = field(default_factory=dict)  # rank -> when its script came to its end, before it exits
     last_call: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     last_result: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
@@ -105,7 +105,7 @@ class RunState:
         self._clear_waits(event.rank)
         self.groups.restart(event.rank)
         self.joined.discard(event.rank)
-        self.finished.discard(event.rank)
+        self.finished.pop(event.rank, None)
         for known in (self.exited, self.raised, self.last_call, self.last_result, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
@@ -138,7 +138,7 @@ class RunState:
         self.places[event.rank] = event.file, event.line
 
     def _finish_script(self, event: events.ScriptFinished) -> None:
-        self.finished.add(event.rank)
+        self.finished[event.rank] = event.time
 
     def _exit(self, event: events.Exited) -> None:
         self.exited[event.rank] = event

@@ -379,3 +379,11 @@ def test_a_run_that_ended_well_after_a_collective_had_failed_says_so():
         "Rank 2 did not call it, and had last called all_reduce at train.py:10."
     )
     assert tell_swallowed_failure(state_of([A], [A], [A], more=ended((0, 1), (1, 1), (2, 1)))) == ""
+
+
+@pytest.mark.parametrize(("at", "words"), [(0.5, "it has finished"), (2.0, "it never called it")])
+def test_a_rank_that_finished_after_the_others_had_given_up_lived_while_they_waited(at, words):
+    failed = [Ended(1.0, rank, 2, failed=True) for rank in (0, 1)]
+    ends = [ScriptFinished(at, 2, 0), *(Exited(3.0, rank, 0) for rank in (0, 1, 2))]
+    found = diagnose(state_of([A, A], [A, A], [A], more=[*ended((0, 1), (1, 1), (2, 1)), *failed, *ends]))
+    assert found.sentence == f"Ranks 0 and 1 wait in all_reduce at train.py:10 for rank 2: {words}."
