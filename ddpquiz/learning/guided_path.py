@@ -57,7 +57,7 @@ class GuidedPath:
     stages: tuple[PathStage, ...]
     demo: DemoLink | None = None
     lab: LabTitle | None = None
-    step: int = 0  # the first step of the lesson, from 0, that is neither done nor skipped; 0 if there is none
+    step: int = 0  # the first open step of the lesson, counted from 0; 0 if none is open
 
     @property
     def current(self) -> PathStage | None:

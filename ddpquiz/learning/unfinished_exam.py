@@ -67,8 +67,8 @@ def load_exam(
 ) -> UnfinishedExam | None:
     """The exam that this command line began and that has not ended, in place of a fresh one that would begin now.
 
-    None if there is none, or if one of its questions has changed since. `rows` are the answers that the log holds; what
-    has an answer that is not among them is asked again.
+    Returns None without such an exam, or if one of its questions has changed. `rows` are the answers in the log; a
+    question whose answer the log does not hold is asked again.
     """
     try:
         return _exam(_read(home)[command], fresh, {one.key: one for one in questions}, rows)

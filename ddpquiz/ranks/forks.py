@@ -114,7 +114,7 @@ _PYTHONS_CLEANER, _TORCHS_CLEANER = b"multiprocessing.resource_tracker", b"torch
 
 
 def _cleaner(pid: int) -> bytes:
-    """Return which of the cleaners a process is, by its command line; b"" if it is none, or has ended."""
+    """The cleaner that a process is, by its command line; b"" for any other process, and for one that has ended."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

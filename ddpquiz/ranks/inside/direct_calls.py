@@ -88,7 +88,7 @@ class _DirectCalls:
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
             if opened.on_gpu:
-                operations.watch_gpu(opened, (group.group_name, opened.asynchronous))
+                operations.watch_gpu(opened)
             elif opened.asynchronous:
                 operations.send_end_when_done(opened)
             return work
@@ -129,7 +129,7 @@ class _DirectCalls:
         number, now = next(recorder.numbers), recorder.writer.now()
         recorder.operations.running.add(number)
         recorder.writer.write(recorder.writer.issued(now, number, (), operation))
-        return OpenOperation(number, now, asynchronous, None)
+        return OpenOperation(number, now, asynchronous, None, key[1])
 
     def _describe(self, key: tuple[Any, ...], tensor: torch.Tensor) -> Operation:
         op, group, shape, dtype, (file, line), asynchronous, reduce, root = key

@@ -180,6 +180,7 @@ class OpenOperation:
     since: float  # when it was called
     asynchronous: bool  # the call returns before the operation has ended
     bucket: int | None
+    group: str  # its name
     work: Any = None
     begun: Any = None  # a mark on the GPU, if it runs on one
     outputs: list[torch.Tensor] = field(default_factory=list)  # if their values are reported
@@ -240,10 +241,11 @@ class OpenOperations:
         with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
             opened.work.get_future().add_done_callback(done)
 
-    def watch_gpu(self, opened: OpenOperation, stream: Hashable) -> None:
+    def watch_gpu(self, opened: OpenOperation, *channel: Any) -> None:
         """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done.
 
-        The GPU ends operations with the same `stream` in the order in which they were called.
+        The GPU ends operations of a group with the same `channel` in the order in which they were called, those for
+        which the script waits apart from those in the background.
         """
 
         def report(began: float) -> Line:
@@ -254,7 +256,7 @@ class OpenOperations:
             return self.writer.ended(self.writer.now(), opened.number, began)
 
         has_ended = _mark().query if opened.work is None else opened.work.is_completed
-        self.gpu.add(Queued(opened.begun.query, has_ended, report), stream)
+        self.gpu.add(Queued(opened.begun.query, has_ended, report), (opened.group, opened.asynchronous, *channel))
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
         """Queue a copy of what an operation left, and send the values when the GPU has made it."""

@@ -86,7 +86,7 @@ class Recorder:
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket, tag,
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
-        return OpenOperation(number, now, asynchronous, bucket)
+        return OpenOperation(number, now, asynchronous, bucket, group)
 
     def follow(
         self, opened: OpenOperation, operator: Operator, args: tuple[Any, ...], caller: FrameType | None
@@ -97,10 +97,9 @@ class Recorder:
         if self.values and are_few(outputs):
             opened.outputs = outputs
         if operator.op == "recv" and operator.peer is None:
-            opened.senders = self.members[self.private.unbox_group(args[operator.group]).group_name]
+            opened.senders = self.members[opened.group]
         if opened.on_gpu:
-            group = self.private.unbox_group(args[operator.group]).group_name
-            self.operations.watch_gpu(opened, (group, opened.asynchronous, *operator.channel(args)))
+            self.operations.watch_gpu(opened, *operator.channel(args))
         if opened.work is None:  # a monitored barrier has ended when the call returns
             self.operations.waited(opened, opened.since)
             return

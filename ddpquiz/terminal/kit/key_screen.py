@@ -238,7 +238,7 @@ class KeyScreen(ABC):
             self.note = f"Press q to {more}."
 
     def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
-        """What to press instead of a key that is not offered; "" if it is, or is none that a screen offers."""
+        """What to press instead of a key that is not offered; "" for an offered key, and for one that no screen has."""
         does = {name: each.does for each in offered for name in each.names}
         if key in does or not (len(key) == 1 or key in _GO_ON):
             return ""

@@ -196,7 +196,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """Whether a question is not answered, or a card not graded."""
         if self.page is not _Page.ASK or self._own:
             return False
-        return self._grades if isinstance(self.asked, Card) else self.visit.answer is None
+        return self._grades if isinstance(self.asked, Card) else self.answering is not None
 
     # What is drawn.
 
