@@ -35,6 +35,8 @@ _TIMED_OUT = re.compile(
 )
 
 
+_MOST_MESSAGES = 4  # of different ranks that a sentence quotes
+_WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>[\d ]+\d)")
 _PLURAL = {"has": "have", "was": "were", "is": "are", "does": "do", "its record ends": "their records end"}
 
 
@@ -247,13 +249,70 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
         return _dead(ranks, *_explain_sys_exit(rank, raised.message, _where(*frame), state))
     if _COUNTS.search(raised.message):
         return _explain_different_models(state, _where(*frame))
-    text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
-    if known := explain_text(text, rank, _where(*frame), state):
-        sentence, advice = known
-        return _dead(ranks, f"{sentence}{_also(ranks, 'raised the same error')}", advice)
+    messages = {each: _full_text(state.raised[each], frame) for each in ranks}
+    if unlike := _explain_unlike_parameters(messages, _where(*frame)):
+        return _dead(ranks, *unlike)
+    explained = {each: explain_text(text, each, _where(*frame), state) for each, text in messages.items()}
+    known = {each: text for each, text in explained.items() if text}
+    if len(known) == len(ranks):
+        alike = _alike({each: sentence for each, (sentence, _) in known.items()})
+        sentences = [known[group[0]][0] for group in alike[:_MOST_MESSAGES]]
+        sentences[0] += _also(alike[0], "raised the same error")
+        more = f" {plural(len(alike) - _MOST_MESSAGES, 'other message')} are left out." * (len(alike) > _MOST_MESSAGES)
+        return _dead(ranks, " ".join(sentences) + more, known[rank][1])
+    said = {each: _first_line(state.raised[each]) for each in ranks}
+    alike = _alike(said)
     place = f" at {format_place(*frame)}" if frame[0] else ""
-    sentence = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}: {_first_line(raised)}"
-    return _dead(ranks, sentence.rstrip(": "), ADVICE["raised"])
+    raised_there = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}"
+    if len(alike) == 1:
+        return _dead(ranks, f"{raised_there}: {said[rank]}".rstrip(": "), ADVICE["raised"])
+    texts = [f"{format_ranks(each)}: {said[each[0]]}" for each in alike]
+    texts[_MOST_MESSAGES:] = [f"{len(alike) - _MOST_MESSAGES} more"] * (len(alike) > _MOST_MESSAGES)
+    return _dead(ranks, f"{raised_there} with different messages. {'; '.join(texts)}", ADVICE["raised"])
+
+
+def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
+    """An exception as _MEANINGS reads it: its type, its message, and the line of code that raised it."""
+    return f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
+
+
+def _alike(said: Mapping[int, str]) -> list[list[int]]:
+    """Ranks whose texts are equal, whatever number the rank has there and wherever an object lay."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for rank in sorted(said):
+        text = re.sub(rf"\brank {rank}\b", "rank", said[rank], flags=re.IGNORECASE)
+        groups[re.sub(r"\b0x[0-9a-f]+", "", text)].append(rank)
+    return list(groups.values())
+
+
+_LEAVE_OUT_THE_SAME = (
+    "Let all ranks leave out the same parameters: where chance decides, draw it from a generator with the same seed on "
+    "all ranks. Or pass find_unused_parameters=True, which lets each rank leave out others."
+)
+
+
+def _explain_unlike_parameters(messages: Mapping[int, str], where: str) -> tuple[str, str] | None:
+    """What it means that DDP misses the gradients of other parameters on each rank; None if they are the same ones."""
+    missed: defaultdict[str, list[int]] = defaultdict(list)
+    named: dict[str, str] = {}
+    for rank, text in sorted(messages.items()):
+        if not (found := _WITHOUT_GRADIENT.search(text)):
+            return None
+        missed[found["indices"]].append(rank)
+        named[found["indices"]] = text.rpartition(UNUSED)[2].partition("\n")[0] if UNUSED in text else ""
+    if len(missed) < 2:
+        return None
+    has_names = all(named.values()) and len({*named.values()}) == len(named)
+    texts = [
+        f"{format_ranks(ranks)}: {named[indices] if has_names else f'parameters {indices} (by index)'}"
+        for indices, ranks in missed.items()
+    ]
+    more = f"; and {len(texts) - _MOST_MESSAGES} more" if len(texts) > _MOST_MESSAGES else ""
+    sentence = (
+        f"In the step before, the ranks left out different parameters, so DDP raised at {where}. "
+        f"Without a gradient were, on {'; on '.join(texts[:_MOST_MESSAGES])}{more}."
+    )
+    return sentence, _LEAVE_OUT_THE_SAME
 
 
 def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> tuple[str, str]:
