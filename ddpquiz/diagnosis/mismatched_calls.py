@@ -20,6 +20,7 @@ from ddpquiz.diagnosis.ranks_at_fault import (
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
     MESSAGES,
+    OBJECTS,
     OTHER_TENSORS,
     SIZES,
     TAGS,
@@ -37,7 +38,7 @@ from ddpquiz.diagnosis.verdict import (
 )
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
-from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
 from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch
 from ddpquiz.events.run_state import RunState
 
@@ -115,8 +116,11 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
             return UNEVEN
     if deviation.call.op in POINT_TO_POINT:
         return advise_pairs((deviation.call.op, deviation.expected.op))
-    if fault != "signature" and deviation.call.place == deviation.expected.place:  # which every rank has reached
-        return OTHER_TENSORS
+    if deviation.call.place == deviation.expected.place:  # which every rank has reached
+        if "_object" in source_line(deviation.call.file, deviation.call.line):
+            return OBJECTS
+        if fault != "signature":
+            return OTHER_TENSORS
     return ADVICE[fault]
 
 

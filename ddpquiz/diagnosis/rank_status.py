@@ -246,7 +246,7 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     rank = min(ranks)  # which of them raised first is chance
     raised = state.raised[rank]
     if raised.error == "SystemExit":
-        return _dead(ranks, *_explain_sys_exit(rank, raised.message, _where(*frame), state))
+        return _dead(ranks, *_explain_sys_exit(raised, _where(*frame), state))
     if _COUNTS.search(raised.message):
         return _explain_different_models(state, _where(*frame))
     messages = {each: _full_text(state.raised[each], frame) for each in ranks}
@@ -265,10 +265,10 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     place = f" at {format_place(*frame)}" if frame[0] else ""
     raised_there = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}"
     if len(alike) == 1:
-        return _dead(ranks, f"{raised_there}: {said[rank]}".rstrip(": "), ADVICE["raised"])
+        return _dead(ranks, f"{raised_there}: {said[rank]}".rstrip(": "), advise_raised(messages[rank]))
     texts = [f"{format_ranks(each)}: {said[each[0]]}" for each in alike]
     texts[_MOST_MESSAGES:] = [f"{len(alike) - _MOST_MESSAGES} more"] * (len(alike) > _MOST_MESSAGES)
-    return _dead(ranks, f"{raised_there} with different messages. {'; '.join(texts)}", ADVICE["raised"])
+    return _dead(ranks, f"{raised_there} with different messages. {'; '.join(texts)}", advise_raised(messages[rank]))
 
 
 def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
@@ -315,7 +315,8 @@ def _explain_unlike_parameters(messages: Mapping[int, str], where: str) -> tuple
     return sentence, _LEAVE_OUT_THE_SAME
 
 
-def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> tuple[str, str]:
+def _explain_sys_exit(raised: Raised, where: str, state: RunState) -> tuple[str, str]:
+    rank, message = raised.rank, raised.message
     if message.strip() and not re.fullmatch(r"\d+", message):
         return message, ""  # sys.exit("a sentence")
     if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
@@ -324,7 +325,10 @@ def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> t
             "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options.",
         )
     status = message.strip() or "1"  # Python's for a text, also for an empty one
-    return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."
+    sentence = f"Rank {rank} exited with status {status} at {where}."
+    handled = raised.traceback.rpartition("\nTraceback ")[0]  # the exception in whose handler it exits
+    printed_error = _error_in(handled, state.script) or _printed_error(rank, state)
+    return _after_error(sentence, printed_error) or (sentence, "The script calls sys.exit() there.")
 
 
 def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
@@ -334,10 +338,48 @@ def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
         return _explain_signal(exited, after, state)
     if exited.status == FAULT and "ddpquiz" in _stderr(rank, state):
         return f"ddpquiz itself failed in rank {rank}; its traceback is above.", "Please report it."
-    return (
-        f"Rank {rank} exited with status {exited.status}{after}.",
-        "It exited without an exception, for example through os._exit().",
-    )
+    sentence = f"Rank {rank} exited with status {exited.status}{after}."
+    by_itself = "It exited without an exception, for example through os._exit()."
+    return _after_error(sentence, _printed_error(rank, state)) or (sentence, by_itself)
+
+
+# An error that a script catches and prints before it exits.
+
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n(?P<frames>(?:[ \t]+.*\n)+)(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$",
+    re.MULTILINE,
+)
+_SPEAKS_OF_ERROR = re.compile(
+    r"\b(error|exception|failed|fatal|cannot|could not)\b|\w(Error|Exception)\b", re.IGNORECASE
+)
+
+
+def _error_in(text: str, script: str) -> tuple[str, str] | None:
+    """The last exception of which a text has the traceback, and its place."""
+    found = [*_TRACEBACK.finditer(text)]
+    return (found[-1]["error"], _where(*own_frame(found[-1]["frames"], script))) if found else None
+
+
+def _printed_error(rank: int, state: RunState) -> tuple[str, str] | None:
+    """What a rank printed of an error: the exception and its place, or its last line if that speaks of an error."""
+    lines = [line.text for line in state.log.get(rank, ())]
+    if found := _error_in("\n".join(lines), state.script):
+        return found
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return (last, "") if _SPEAKS_OF_ERROR.search(last) else None
+
+
+def _after_error(sentence: str, printed: tuple[str, str] | None) -> tuple[str, str] | None:
+    """How a rank exited after it had printed an error, and what to do about that error."""
+    if printed is None:
+        return None
+    error, where = printed
+    if where:
+        return f"{sentence} Before that, its script caught an exception at {where}: {error}", advise_raised(error)
+    return f"{sentence} The last line that it printed: {error}", _PRINT_WHOLE
+
+
+_PRINT_WHOLE = "Let the exception end the rank (`raise`), or print its traceback: then its line is known."
 
 
 def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, str]:
@@ -479,6 +521,19 @@ _MEANINGS = {
         "Shapes, dtypes and split sizes must agree on all ranks. Print them before that line to see which differ.",
     ),
 }
+
+
+_NO_FILE = re.compile(r"FileNotFoundError\b|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b")
+
+
+def advise_raised(text: str) -> str:
+    """What to do about an exception that says nothing of distributed training; `text` is its type and message."""
+    if _NO_FILE.match(text):
+        return (
+            "That path must exist where this rank runs. If another rank makes it, a barrier must come in between; a "
+            "relative path begins in the folder in which the job was started."
+        )
+    return ADVICE["raised"]
 
 
 def explain_text(text: str, rank: int | None, where: str, state: RunState) -> tuple[str, str] | None:

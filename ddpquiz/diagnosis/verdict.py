@@ -104,6 +104,10 @@ OTHER_TENSORS = (
     "what leaves one out or changes their order, such as a condition, or a loop over a set or over files: all ranks "
     "must bring the same tensors in the same order."
 )
+OBJECTS = (
+    "That line sends objects as pickles, first their sizes and then their bytes. A list must hold as many objects on "
+    "every rank, and every rank must call the line as often: print the lengths before it."
+)
 UNEVEN = (
     "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
     "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
