@@ -13,7 +13,7 @@ from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.events.run_state import RunState
 
 FaultKind = Literal[
-    "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "none"
+    "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "silent", "none"
 ]  # fmt: skip
 _TITLES: dict[FaultKind, str] = {
     "missing": "A call is missing",
@@ -26,6 +26,7 @@ _TITLES: dict[FaultKind, str] = {
     "stopped": "The job was stopped",
     "unknown": "The cause is not in the logs",
     "quiet": "The log shows no error",
+    "silent": "The result is wrong",
     "none": "No fault found",
 }
 
