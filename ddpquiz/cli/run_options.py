@@ -62,6 +62,14 @@ class RunOptions:
             "its last frame does not fit on the screen]",
         ),
     ] = False
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="Start each rank in a Python of its own, as torchrun does: sets then have another order on each. `run` "
+            "does so by itself for a script that goes through a set.",
+        ),
+    ] = False
     max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
     emit: Annotated[
         str | None, typer.Option(help="Only print a job for another launcher: torchrun, slurm or kubernetes.")
@@ -75,6 +83,8 @@ class RunOptions:
             raise typer.BadParameter(f"{self.timeout:g} is not a positive number of seconds.", param_hint="--timeout")
         if self.max_restarts < 0:
             raise typer.BadParameter(f"{self.max_restarts} is not a number of restarts.", param_hint="--max-restarts")
+        if self.fresh and self.max_restarts:
+            raise typer.BadParameter("ranks that torchrun's agent starts again are forked.", param_hint="--fresh")
         if self.nnodes < 1:
             raise typer.BadParameter(f"{self.nnodes} is not a number of machines.", param_hint="--nnodes")
         if self.nnodes > 1 and self.emit is None:
@@ -93,7 +103,7 @@ class RunOptions:
         return Request(
             script, args=args, ranks=self.nproc, device=self.device,
             timeout=self.timeout, module=module, restarts=self.max_restarts, strict=self.strict,
-            check_replicas=self.check_replicas,
+            check_replicas=self.check_replicas, fresh=self.fresh,
         )  # fmt: skip
 
 

@@ -17,11 +17,13 @@ from ddpquiz.diagnosis.ranks_at_fault import (
     singled_out,
     unusual_ranks,
 )
+from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
     MESSAGES,
     OBJECTS,
     OTHER_TENSORS,
+    SET_ORDER,
     SIZES,
     TAGS,
     UNEVEN,
@@ -117,6 +119,8 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
     if deviation.call.op in POINT_TO_POINT:
         return advise_pairs((deviation.call.op, deviation.expected.op))
     if deviation.call.place == deviation.expected.place:  # which every rank has reached
+        if loop := loops_over_set(deviation.call.file, deviation.call.line):
+            return SET_ORDER.format(loop=format_place(deviation.call.file, loop))
         if "_object" in source_line(deviation.call.file, deviation.call.line):
             return OBJECTS
         if fault != "signature":

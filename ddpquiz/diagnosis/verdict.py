@@ -109,6 +109,10 @@ OBJECTS = (
     "That line sends objects as pickles, first their sizes and then their bytes. A list must hold as many objects on "
     "every rank, and every rank must call the line as often: print the lengths before it."
 )
+SET_ORDER = (
+    "{loop} goes through a set, and the order of a set depends on the hash secret of each interpreter: go through "
+    "sorted(...) instead, which has the same order on all ranks."
+)
 UNEVEN = (
     "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
     "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "

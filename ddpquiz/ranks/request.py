@@ -19,6 +19,7 @@ class Request:
     module: str = ""  # the script's name for `python -m`, if it runs that way
     restarts: int = 0  # how often failed ranks are started again, under torchrun's agent
     diagnose: bool = False  # say what is wrong while the run goes on, and end it where the calls of ranks do not match
+    fresh: bool = False  # start each rank in an interpreter of its own, as torchrun does
     strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
     check_replicas: bool = False  # compare the parameters of DDP models after each step of an optimizer
     subject: Path | None = None  # a file that the script loads: its lines are named, and every wait is reported

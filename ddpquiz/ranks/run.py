@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ddpquiz.diagnosis.diagnosis import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
+from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import JOIN, Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when
-from ddpquiz.events.formatting import Frame, frames_in
+from ddpquiz.events.formatting import Frame, format_place, frames_in
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
 from ddpquiz.events.run_state import RunState
@@ -38,6 +41,19 @@ _STRAGGLES = 0.2  # of the other ranks' time that a demo lets a line cost on pur
 _MOVING = 1.0  # seconds; ranks that recorded something within them are not stuck
 
 
+_FRESH = (
+    "{loop} goes through a set, whose order may differ between interpreters. So each rank starts in one of its own, "
+    "as under torchrun."
+)
+
+
+def _set_loop(path: Path) -> str:
+    """The first line in which a script goes through a set; "" if it does not, or if sets have one order on all ranks."""
+    if os.environ.get("PYTHONHASHSEED", "random") != "random":
+        return ""
+    return next((format_place(file, line) for file, line in find_set_loops(path)), "")
+
+
 class Run:
     """N ranks of a script. Call `read` until `over`; the last event is an End, and then no process is left.
 
@@ -48,6 +64,10 @@ class Run:
 
     def __init__(self, request: Request) -> None:
         read = script.read(Path(request.script).absolute())
+        notes = read.notes
+        if request.diagnose and not request.fresh and not request.restarts and (loop := _set_loop(read.path)):
+            request = replace(request, fresh=True)
+            notes = (*notes, _FRESH.format(loop=loop))
         connection = server()
         machine = connection.machine
         self.ranks = device.default_ranks(machine) if request.ranks is None else request.ranks
@@ -65,12 +85,12 @@ class Run:
         self.printed = 0  # bytes that the ranks wrote to standard output and standard error
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
-        self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
+        self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in notes)]
         self._reader = EventReader()
         self._watchdog = Watchdog(
             self._processes, request.timeout, str(request.subject or read.path), diagnose=request.diagnose
         )
-        self._diagnoses = request.diagnose
+        self._diagnoses, self._is_fresh = request.diagnose, request.fresh
         self._replicas = Replicas(str(request.script))
         self._checks_replicas = request.check_replicas
         self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
@@ -174,7 +194,7 @@ class Run:
             if self._last_look is None and self._watchdog.stopping and (found := self._watchdog.look(now, self.seen)):
                 return self._stand_still(found)
             return []
-        if not self._processes.pids:  # the server still imports what the script needs
+        if not self._processes.pids or self._is_starting():  # torch, or what the script needs, is still imported
             self._watchdog.moved(now)
         elif self._failed_at is not None and not self.began.restarts:  # with restarts, torchrun's agent ends it
             if now - self._failed_at > GRACE and self._watchdog.has_stacks(now):
@@ -183,6 +203,10 @@ class Run:
         elif found := self._watchdog.look(now, self.seen):
             return self._stand_still(found)
         return []
+
+    def _is_starting(self) -> bool:
+        """Whether a rank in an interpreter of its own has not come to its script yet."""
+        return self._is_fresh and bool({*self.seen.all_ranks} - self.seen.pids.keys() - self.seen.exited.keys())
 
     def _stand_still(self, found: Standstill) -> list[Event]:
         """Do what a standstill asks for: end the run, or say who waits for whom."""

@@ -160,14 +160,16 @@ class _Server:
 
     def fork_ranks(self, run: _LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork a store on loopback, and the ranks, which find each other there."""
+        from ddpquiz.ranks import fresh_rank
         from ddpquiz.ranks.inside import store_patch, worker
 
+        start = fresh_rank.become if plan.request.fresh else worker.run
         ours = [self.channel.fileno(), self.wake]
         run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
         for rank, fds in enumerate(pipes):
             close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
             variables = store_patch.environment(rank, plan.ranks, port)
-            run.ranks[fork(lambda: worker.run(rank, fds, plan, variables), close=close)] = rank  # noqa: B023  # runs at once
+            run.ranks[fork(lambda: start(rank, fds, plan, variables), close=close)] = rank  # noqa: B023  # runs at once
 
     def reap(self) -> None:
         """Collect dead children and report which ranks they were; a run without ranks has stopped."""
