@@ -50,10 +50,10 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
         seen = plain_lines.print_json(start(request))
         shown = watch.ShownRuns(seen, seen)
     elif options.plain or not screen.is_interactive():
-        seen = plain_lines.print_run(start(request), style.console())
+        seen = plain_lines.print_run(start(request), style.console(), summary=options.summary)
         shown = watch.ShownRuns(seen, seen)
     else:
-        how = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
+        how = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step, summary=options.summary)
         shown = watch.live(start, request, style.console(), how)
     if file:
         file.finish(shown.asked)

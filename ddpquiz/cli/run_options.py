@@ -66,8 +66,8 @@ class RunOptions:
         bool,
         typer.Option(
             "--fresh",
-            help="Start each rank in a Python of its own, as torchrun does: sets then have another order on each. `run` "
-            "does so by itself for a script that goes through a set.",
+            help="Start each rank in a Python of its own, as torchrun does: a set then has another order on each. "
+            "`run` does so by itself for a script that goes through a set.",
         ),
     ] = False
     max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0

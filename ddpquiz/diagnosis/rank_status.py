@@ -35,6 +35,7 @@ _TIMED_OUT = re.compile(
 )
 
 
+_LONGEST = 300  # characters of a message that a sentence quotes
 _MOST_MESSAGES = 4  # of different ranks that a sentence quotes
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>[\d ]+\d)")
 _PLURAL = {"has": "have", "was": "were", "is": "are", "does": "do", "its record ends": "their records end"}
@@ -141,7 +142,12 @@ def _ended(exited: Exited) -> str:
 
 
 def _first_line(raised: Raised) -> str:
-    return raised.message.strip().partition("\n")[0]
+    """The first line of a message; of a long one, which its traceback shows whole, the first sentences."""
+    line = raised.message.strip().partition("\n")[0]
+    if len(line) <= _LONGEST:
+        return line
+    end = line.rfind(". ", 0, _LONGEST)
+    return f"{line[: end + 1]} ..." if end > 0 else f"{line[:_LONGEST]}..."
 
 
 # Whether ranks failed, and why: the rank that failed first, not the ranks that only noticed.
@@ -516,6 +522,10 @@ _MEANINGS = {
         "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
         "Use all parameters in the loss, or pass find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO names them.",
     ),
+    r"RuntimeError: Expected to mark a variable ready only once.*?(?:with name (?P<names>\S+) has been|$)": (
+        "DDP got the gradient of a parameter twice in one backward pass{of}, and raised at {where} on rank {rank}.",
+        "Pass use_reentrant=False to checkpoint(), if it checkpoints a module twice. Else static_graph=True may help.",
+    ),
     r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (
         "Rank {rank} received {got} bytes in {op} at {where}, but its tensor has room for only {room}.",
         "Shapes, dtypes and split sizes must agree on all ranks. Print them before that line to see which differ.",
@@ -547,7 +557,7 @@ def explain_text(text: str, rank: int | None, where: str, state: RunState) -> tu
         if match := re.match(pattern, text, re.DOTALL):
             named = match.groupdict()
             size = {"size": format_bytes(int(named["bytes"]))} if "bytes" in named else {}
-            facts |= named | size
+            facts |= named | size | {"of": f" ({named['names']})" if named.get("names") else ""}
             template = sentence
             if rank is None:
                 template = sentence.replace("Rank {rank}", "A rank").replace("rank {rank}", "a rank")

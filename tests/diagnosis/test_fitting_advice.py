@@ -38,8 +38,8 @@ def test_lists_of_different_lengths_get_advice_on_the_lists(verdict):
     body = "dist.barrier()\ndist.broadcast_object_list([1] * (2 + %s), src=0)\ndist.barrier()\ndist.destroy_process_group()"
     found = verdict(body % "rank")
     assert found.why == snapshot(
-        "Rank 1 called broadcast of 3 int64 with root 0 at train.py:6, but rank 0 called broadcast of 2 int64 with root 0 "
-        "at train.py:6. As many ranks are on both sides: rank 0 may be wrong instead."
+        "Rank 1 called broadcast of 3 int64 with root 0 at train.py:6, but rank 0 called broadcast of 2 int64 with "
+        "root 0 at train.py:6. As many ranks are on both sides: rank 0 may be wrong instead."
     )
     assert found.advice == OBJECTS
     assert verdict(body % "world").ok
@@ -73,3 +73,36 @@ CAUGHT_AS = {
 @pytest.mark.parametrize("handler", CAUGHT_AS)
 def test_an_error_that_a_script_printed_before_it_exited_is_quoted(verdict, handler):
     assert verdict(CAUGHT % handler).why == CAUGHT_AS[handler]
+
+
+TWICE = """\
+from torch.utils.checkpoint import checkpoint
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.block, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+    def forward(self, x):
+        x = self.embed(x)
+        for _ in range({times}):
+            x = checkpoint(self.block, x, use_reentrant=True)
+        return self.head(x)
+model = torch.nn.parallel.DistributedDataParallel(Net())
+model(torch.ones(2, 4)).sum().backward()
+dist.destroy_process_group()
+"""
+
+
+def test_a_block_that_is_checkpointed_twice_gets_its_cure_and_not_the_whole_message_again(verdict):
+    found = verdict(TWICE.format(times=2))
+    assert found.why == snapshot(
+        "DDP got the gradient of a parameter twice in one backward pass (block.bias), and raised at train.py:16 on "
+        "rank 0. Rank 1 raised the same error."
+    )
+    assert "use_reentrant=False" in found.advice
+    assert verdict(TWICE.format(times=1)).ok
+
+
+def test_a_long_message_is_quoted_up_to_a_sentence(verdict):
+    assert verdict("raise ValueError('One sentence. ' + 'word ' * 100)").why.endswith(
+        "ValueError at train.py:5: One sentence. ..."
+    )

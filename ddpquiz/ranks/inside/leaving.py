@@ -5,6 +5,7 @@ The last thing that it reports is the most memory that it has held.
 
 import atexit
 import ctypes
+import errno
 import gc
 import io
 import os
@@ -20,7 +21,7 @@ from typing import Any, NoReturn
 
 from ddpquiz.events.event import UNUSED, MemoryPeak, Raised, ScriptFinished
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
+from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_own, is_torchs
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 _MOST_NAMES = 5  # of parameters that a message lists
@@ -92,12 +93,21 @@ def _flush(file: io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom) -> No
 
 
 def _call(work: Callable[[Any], object], of: object) -> None:
-    """Call a finalizer. As in Python, its exception is printed, and changes nothing."""
+    """Call a finalizer. As in Python, its exception is printed, and changes nothing.
+
+    Python's own finalizers may run into what another thread closes meanwhile, such as a worker's pipe: that says
+    nothing of the script.
+    """
     try:
         work(of)
-    except BaseException:  # noqa: BLE001  # whatever the script's code does there
+    except BaseException as error:  # noqa: BLE001  # whatever the script's code does there
+        shown = traceback.TracebackException.from_exception(error)
+        _remove_our_frames(shown)
+        is_closed = isinstance(error, ValueError) or getattr(error, "errno", 0) in (errno.EBADF, errno.EPIPE)
+        if is_closed and not any(is_own(frame.filename) for frame in shown.stack):
+            return
         print(f"Exception ignored at the end of {type(of).__qualname__}:", file=sys.__stderr__)
-        traceback.print_exc(file=sys.__stderr__)
+        print("".join(shown.format()), end="", file=sys.__stderr__)
 
 
 def status_of(end: SystemExit, writer: EventWriter) -> int:

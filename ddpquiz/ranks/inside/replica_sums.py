@@ -70,7 +70,7 @@ class _ReplicaWatch:
             if any(id(parameter) in changed for parameter in parameters.values()):
                 found = True
                 self._report(replica, parameters)
-        if not found:
+        if not found and self._replicas:  # before DDP wraps a model, its optimizer may have made steps
             self._note("An optimizer updates parameters outside DDP models; --check-replicas does not compare them.")
 
     def guard(self, call: Any, subject: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment, Segments
 from rich.table import Table
@@ -77,6 +78,25 @@ def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str 
         else:
             table.add_column(head, justify="right", no_wrap=True)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A text of one line. Where it has no room, it loses its middle, so that at least its last `keep` letters stay."""
+
+    text: str
+    keep: int = 8
+    style: str = ""
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        text, room = self.text, options.max_width
+        if len(text) > room:
+            end = min(max(self.keep, room // 2), room - 1)
+            text = f"{text[: room - 1 - end]}…{text[-end:]}"
+        yield Text(text, style=self.style, no_wrap=True)
+
+    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(2 * self.keep, len(self.text)), len(self.text)).with_maximum(options.max_width)
 
 
 @dataclass(frozen=True, slots=True)

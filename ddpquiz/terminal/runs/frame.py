@@ -227,12 +227,12 @@ def result(shown: RunFrame) -> Text:
     return Text.assemble(*((plain(text), tone) for text, tone in shown.result))
 
 
-def remarks(state: RunState, *, keys: bool = True) -> list[Text]:
+def remarks(state: RunState, *, keys: bool = True, summary: bool = False) -> list[Text]:
     """Draw what is wrong with the result of the user's own script, which line made ranks wait, and if there is advice.
 
-    Without `keys`, as in a pipe, no key is named.
+    Without `keys`, as in a pipe, no key is named. A `summary` that follows says all of this itself.
     """
-    if not (state.only_broken_claims and state.end and state.end.ok):
+    if summary or not (state.only_broken_claims and state.end and state.end.ok):
         return []
     line = find_costliest_line(state.timeline, state.time)
     faults = silent_faults(state.timeline, state.script)

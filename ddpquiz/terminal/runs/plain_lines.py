@@ -19,11 +19,11 @@ from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, claims, failure
 _PATIENCE = 0.1  # seconds to wait for more events
 
 
-def print_run(run: Run, console: Console) -> RunState:
-    """Print a run as it goes on; what ranks write to standard error goes there."""
+def print_run(run: Run, console: Console, *, summary: bool = False) -> RunState:
+    """Print a run as it goes on; what ranks write to standard error goes there. A `summary` will follow, or not."""
     with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
         while not run.over:
-            print_events(run.read(_PATIENCE), run.seen, console, complaints())
+            print_events(run.read(_PATIENCE), run.seen, console, complaints(), summary=summary)
     return run.seen
 
 
@@ -46,7 +46,9 @@ def print_json(run: Run) -> RunState:
     return run.seen
 
 
-def print_events(events: Iterable[Event], state: RunState, console: Console, errors: Console) -> None:
+def print_events(
+    events: Iterable[Event], state: RunState, console: Console, errors: Console, *, summary: bool = False
+) -> None:
     """Print events, those that go to the same stream in one write: a script may print a million lines."""
     texts: list[str] = []
     to = console
@@ -57,7 +59,7 @@ def print_events(events: Iterable[Event], state: RunState, console: Console, err
             to = stream
         if isinstance(event, Output):
             texts.append(f"rank {event.rank}  {plain(event.text)}\n")
-        elif parts := _parts(event, state):
+        elif parts := _parts(event, state, summary=summary):
             _write(to, texts)
             for part in parts:
                 to.print(part, soft_wrap=True)
@@ -71,7 +73,7 @@ def _write(console: Console, texts: list[str]) -> None:
         texts.clear()
 
 
-def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
+def _parts(event: Event, state: RunState, *, summary: bool) -> Sequence[RenderableType]:
     match event:
         case Began():
             return [header(event)]
@@ -84,7 +86,7 @@ def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
         case End():
             shown = describe_frame(state, shown_path, lanes=False)
             lines = [Text.assemble(*line) for line in claims(shown)]
-            return [*lines, *failure(shown), result(shown), *remarks(state, keys=False)]
+            return [*lines, *failure(shown), result(shown), *remarks(state, keys=False, summary=summary)]
     return []
 
 

@@ -25,7 +25,7 @@ from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import RankTime
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.layout import bullets, columns, new_table, section
+from ddpquiz.terminal.kit.layout import Shortened, bullets, columns, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
 
@@ -76,7 +76,8 @@ def _lines(lines: tuple[LineCost, ...]) -> Table:
     heads = ("\n".join(head.rsplit(" ", 1)) for head in LINE_HEADS)  # narrow, so that names of lines have room
     table = new_table(("", "", *heads), left=(0, 1))
     for each in lines:
-        table.add_row(*map(plain, line_names(each)), *line_cells(each))
+        place, operation = map(plain, line_names(each))
+        table.add_row(Shortened(place), operation, *line_cells(each))
     return table
 
 

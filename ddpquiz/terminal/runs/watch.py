@@ -45,13 +45,14 @@ class LiveOptions:
 
     With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `hold`, the
     page of a run that has ended waits for a key even if it fits on the screen. With `step`, a run opens at its first
-    operation once it has ended.
+    operation once it has ended. With `summary`, its account is printed afterwards, and holds all advice.
     """
 
     hint: Hint | None = None
     stay: bool = False
     hold: bool = False
     step: bool = False
+    summary: bool = False
 
 
 class ShownRuns(NamedTuple):
@@ -85,7 +86,7 @@ def live(begin: Begin, request: Request, console: Console, options: LiveOptions)
             elif not end.again:
                 break
     if not options.stay:
-        for part in _left(end.state, console, end.hint).renderables:
+        for part in _left(end.state, console, end.hint, summary=options.summary).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return ShownRuns(asked_state or end.state, end.state)
 
@@ -142,11 +143,11 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
     return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
-def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
+def _left(state: RunState, console: Console, hint: Hint | None, *, summary: bool = False) -> Group:
     """What stays in the scrollback: the last frame, and commands to go on from there."""
     parts: list[RenderableType] = [
         frame(describe_frame(state, shown_path), console.width, hint=hint),
-        *remarks(state),
+        *remarks(state, summary=summary),
     ]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
