@@ -394,10 +394,15 @@ def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
     positions = tuple(
         RankPosition((rank,), "recorded nothing more", *state.places.get(rank, ("", 0))) for rank in silent
     )
-    return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=(_MAY_LIVE,))
+    limits = (_MAY_LIVE, _ABORTS) if last and last.operation.asynchronous else (_MAY_LIVE,)
+    return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=limits)
 
 
 _MAY_LIVE = "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit()."
+_ABORTS = (
+    "That operation ran in the background. If nobody waited for it, torch aborts a process that ends meanwhile "
+    '("terminate called without an active exception").'
+)
 
 # A job that hangs outside of recorded calls, one that shows no fault, and one that has not communicated so far.
 

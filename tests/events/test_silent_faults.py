@@ -5,8 +5,9 @@ import os
 import passed
 import pytest
 from inline_snapshot import snapshot
-from real_run import HEAD, end, run
+from real_run import HEAD, end, of, run
 
+from ddpquiz.events.event import Note
 from ddpquiz.events.run_summary import advice, silent_faults
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
@@ -65,6 +66,32 @@ def test_an_operation_that_nobody_waits_for_is_named(name, told):
         "wait() before the tensor is used."
     )
     assert told(BACKGROUND.format(call=call, then=then)) == [expected] * is_fault
+
+
+LEFT = """\
+if rank == 1: time.sleep(1)
+work = dist.all_reduce(x, async_op=True)
+if {waits}: work.wait()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("waits", "count"), [("rank", 1), ("True", 0)])
+def test_an_operation_that_still_runs_when_its_group_goes_is_told(waits, count, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(HEAD + LEFT.format(waits=waits))
+    notes = [note.text for note in of(run(path), Note)]
+    assert (
+        notes
+        == [
+            snapshot(
+                "The script calls destroy_process_group while 1 operation still ran in the background, and nobody had waited for it: "
+                'under torchrun, torch may abort the rank there ("terminate called without an active exception"). Call wait() on '
+                "the works."
+            )
+        ]
+        * count
+    )
 
 
 # Replicas that drift apart

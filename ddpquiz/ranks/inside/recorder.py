@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpquiz.events.event import GatheredGradient, GradientChecksum, Operation, SearchedUnused
+from ddpquiz.plural import plural
 from ddpquiz.ranks.inside import process_groups, source_location
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.kernels import Kernels, registered
@@ -53,12 +54,14 @@ class Recorder:
         self.searches = _Searches(writer)
         self.buckets = _Buckets(self.operations, self.searches)
         self.gathers = _Gathers(writer)
+        self._has_noted = False
 
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
         self._watch_wait()
         self.operations.results.install()
         self.searches.install()
+        self._watch_ends()
         self.private.wrap_blocking(self.native_waits.wrap)
         kernels.reporter = self
 
@@ -130,6 +133,27 @@ class Recorder:
         members = self.members[group] = tuple(dist.get_process_group_ranks(self.private.find_group(group)))
         return members
 
+    def _watch_ends(self) -> None:
+        """Note operations that still run when their group goes, or the process."""
+        original = dist.destroy_process_group
+
+        @functools.wraps(original)
+        def destroy(*args: Any, **kwargs: Any) -> None:
+            self._note_in_flight("calls destroy_process_group")
+            original(*args, **kwargs)
+
+        dist.destroy_process_group = destroy
+        atexit.register(self._note_in_flight, "ends")
+
+    def _note_in_flight(self, ends: str) -> None:
+        """Note once that operations in the background have not ended; those on a GPU end with it."""
+        open_ = [each for each in self.operations.by_work.values() if each.asynchronous and not each.on_gpu]
+        count = sum(each.number in self.operations.running and each.bucket is None for each in open_)
+        if count and not self._has_noted:
+            self._has_noted = True
+            them = "it" if count == 1 else "them"
+            self.writer.note(_IN_FLIGHT.format(ends=ends, what=plural(count, "operation"), them=them))
+
     def _watch_wait(self) -> None:
         """Report when the script waits for an operation."""
         original, operations = dist.Work.wait, self.operations
@@ -154,6 +178,12 @@ class Recorder:
 
         wait.__name__, wait.__doc__ = original.__name__, original.__doc__
         dist.Work.wait = wait
+
+
+_IN_FLIGHT = (
+    "The script {ends} while {what} still ran in the background, and nobody had waited for {them}: under torchrun, "
+    'torch may abort the rank there ("terminate called without an active exception"). Call wait() on the works.'
+)
 
 
 def install(writer: EventWriter, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
