@@ -133,6 +133,7 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
     return [
         *silent_faults(timeline, script),
         *_sharded_as_a_whole(timeline, script),
+        *_synchronised_inside_no_sync(timeline),
         *_synchronised_in_accumulation(timeline),
         *_equal_random_numbers(timeline, len(timeline.ranks)),
         *_gathered_without_gradient(timeline),
@@ -163,7 +164,6 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
         *_never_awaited(timeline),
         *(drift or _replicas_differ(timeline, script)),
         *_same_order_each_epoch(timeline, script),
-        *_synchronised_inside_no_sync(timeline),
         *_equal_gradients(timeline, len(timeline.ranks)),
     ]
 
