@@ -73,7 +73,7 @@ SEEDS = [
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
-    (COMMANDS, "mistake: wrong number of processes", ["backends/two-ranks-one-gpu", "torchrun-launch: Set --nproc-per-node to more or fewer"]),
+    (COMMANDS, "mistake: wrong number of processes", ["backends/two-ranks-one-gpu", "torchrun-launch: How many workers?"]),
     (COMMANDS, "summary: variables that start processes", ["process-group-init/which-variables", "torchrun-launch/which-are-set"]),
     (COMMANDS, "summary: what DDP is for", ["ddp-mechanics/what-ddp-is"]),
     # cards
