@@ -79,8 +79,8 @@ ROWS = [
     (DOCS, "synchronous and asynchronous calls", ["collective-ops/async-op", "backends/returned-is-queued", "backends/wait-blocks-the-stream", "backends/returned-or-done", "backends/what-wait-holds-up"]),
     (DOCS, "collectives on objects", ["collective-ops/price-of-object-collectives", "collective-ops/how-many-inside", "backends/what-gloo-can-do"]),
     (DOCS, "the store", ["process-group-init/what-the-master-port-is", "process-group-init/entries-in-the-store", "process-group-init/without-any-variable"]),
-    (DOCS, "time-outs", ["backends/time-outs", "process-group-init/default-timeouts", "backends/default-time-outs", "debug-tooling/shorten-the-wait"]),
-    (DOCS, "monitored barrier", ["debug-tooling/monitored-barrier", "backends/monitored-barrier", "debug-tooling/two-are-late", "debug-tooling/barrier-beside-nccl", "backends/who-is-missing"]),
+    (DOCS, "time-outs", ["process-group-init/default-timeouts", "process-group-init/default-time-outs", "debug-tooling/shorten-the-wait"]),
+    (DOCS, "monitored barrier", ["debug-tooling/monitored-barrier", "debug-tooling/two-are-late", "debug-tooling/barrier-beside-nccl", "debug-tooling/who-is-missing"]),
     (DOCS, "TORCH_DISTRIBUTED_DEBUG", ["debug-tooling/what-detail-does", "debug-tooling/when-detail-is-read", "debug-tooling/what-detail-says", "debug-tooling/set-in-the-script", "debug-tooling/seen-by-detail", "demo: deadlock"]),
     # around DDP
     (DOCS, "how DDP works inside", ["ddp-mechanics/bucket-size", "overlap-bucketing/rebuilt-buckets", "ddp-mechanics/how-many-buckets", "overlap-bucketing/buckets-of-two-steps"]),
