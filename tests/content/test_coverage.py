@@ -71,7 +71,7 @@ ROWS = [
     (DOCS, "torchrun", ["torchrun-launch/what-torchrun-does", "torchrun-launch/one-node-command", "torchrun-launch/which-are-set", "torchrun-launch/the-other-node", "torchrun-launch/what-comes-when", "demo: launch"]),
     (DOCS, "which API to scale a model with", ["choosing-parallelism/ladder", "choosing-parallelism/fits-on-one", "choosing-parallelism/small-and-three-axes", "choosing-parallelism/long-sequences"]),
     (DOCS, "DataParallel", ["dataparallel-vs-ddp/what-the-docs-advise", "dataparallel-vs-ddp/where-dp-steps", "dataparallel-vs-ddp/one-dataparallel-step", "dataparallel-vs-ddp/one-machine", "demo: dp_vs_ddp"]),
-    (DOCS, "RPC and the parameter server", ["parameter-server/rpc-status", "parameter-server/pull-and-push", "parameter-server/in-pytorch", "parameter-server/one-round", "demo: parameter_server"]),
+    (DOCS, "RPC and the parameter server", ["parameter-server/rpc-status", "parameter-server/rpc-in-maintenance", "parameter-server/pull-and-push", "parameter-server/in-pytorch", "parameter-server/one-round", "demo: parameter_server"]),
     (DOCS, "backends", ["backends/what-a-backend-does", "backends/both-backends", "backends/mpi", "backends/nccl-without-gpus", "backends/count-on-the-cpu", "backends/what-gloo-can-do", "demo: collectives"]),
     (DOCS, "environment variables", ["process-group-init/the-four-variables", "torchrun-launch/local-rank-from-env", "process-group-init/which-variables", "torchrun-launch/rank-on-a-node", "demo: launch"]),
     (DOCS, "ways to initialise, and shutdown", ["process-group-init/arguments-or-variables", "process-group-init/twice-and-destroy", "process-group-init/without-any-variable", "process-group-init/called-twice", "demo: launch"]),
