@@ -1,9 +1,13 @@
-"""What fits a screen of 80 x 24: the text of a step, its listing, and what the ranks print."""
+"""Steps as a terminal of 80 x 24 draws them: whether text, listing and results fit, and drawings."""
+
+from dataclasses import replace
 
 import pytest
+from rich.console import Group
+from sample_catalog import drawn
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
-from ddpquiz.terminal.pages.steps import fits_beside, unfit
+from ddpquiz.terminal.pages.steps import fits_beside, text_parts, unfit
 
 LINES = "\n".join(["print(1)"] * 17)
 ROWS = "\n\n".join(["A paragraph."] * 9)  # 17 rows
@@ -43,3 +47,9 @@ def test_what_fits_exactly_is_fine_and_text_and_listing_may_have_a_screen_each()
 )
 def test_what_does_not_fit_is_named(wrong, complaints):
     assert [*unfit(wrong)] == complaints
+
+
+def test_a_terminal_shows_the_drawing_and_nothing_of_the_picture():
+    text = LessonStep("Before.\n\n```drawing\n0 -> 1\n```", ask="x")
+    assert drawn(Group(*text_parts(text))) == drawn(Group(*text_parts(replace(text, picture="ring"))))
+    assert "0 -> 1" in drawn(Group(*text_parts(text)))
