@@ -53,15 +53,13 @@ class _LessonHtml(RendererHTML):
     """Writes code so that it can be scrolled by keyboard, and headings below those of the page."""
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        del options
-        kind = tokens[idx].info.split()[:1]
-        if kind == ["drawing"] and "picture" in env:
-            return str(env.pop("picture"))
-        return listing(tokens[idx].content, output=kind == ["output"])
+        del options, env
+        kind = tokens[idx].info.split()[:1] == ["output"]
+        return listing(tokens[idx].content, output=kind)
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        del options, env
-        return listing(tokens[idx].content)
+        del options
+        return str(env.pop("picture")) if "picture" in env else listing(tokens[idx].content)
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         del options, env
@@ -92,7 +90,7 @@ def lesson_parts(text: str, picture: Markup | None = None) -> list[tuple[str, Ma
     """The Markdown of a lesson in parts, each as its text and as HTML.
 
     A part is a paragraph with the code, lists and tables that follow it. A picture takes the place of the first
-    drawing; if there is none, it is the last part.
+    indented drawing; if there is none, it is the last part.
     """
     tokens = _PARSER.parse(style.plain(text))
     environment: dict[str, Any] = {"picture": picture} if picture else {}

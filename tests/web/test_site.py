@@ -260,7 +260,8 @@ def test_a_lesson_in_steps_has_its_questions_listings_and_outputs_inline_and_fol
     assert "Question 1 " in page[page.index('id="step-2"') : page.index('id="step-3"')]
 
 
-DRAWING = "Before.\n\n```drawing\n0 -> 1\n```\n\nAfter."
+DRAWING = "Before.\n\n    0 -> 1\n\nAfter."
+TABLE = DRAWING.replace("    0 -> 1", "```\n0 -> 1\n```")
 FIGURE = '<figure class="picture"><svg>ring</svg></figure>'
 
 
@@ -268,9 +269,9 @@ FIGURE = '<figure class="picture"><svg>ring</svg></figure>'
     ("text", "order"),
     [
         (DRAWING, ["Before.", FIGURE, "After."]),
-        (DRAWING.replace("drawing", ""), ["Before.", "0 -&gt; 1", "After.", FIGURE]),
+        (TABLE, ["Before.", "0 -&gt; 1", "After.", FIGURE]),
     ],
-    ids=["in place of the drawing", "after a text without one"],
+    ids=["in place of the drawing", "after a text with none that is indented"],
 )
 @pytest.mark.parametrize("where", ["a step", "more", "one text"])
 def test_a_picture_stands_in_place_of_its_drawing_or_after_the_text(text, order, where):

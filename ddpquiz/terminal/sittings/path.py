@@ -27,7 +27,6 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
-from ddpquiz.terminal.pages.lesson import lesson
 from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 from ddpquiz.terminal.sittings.steps import LessonScreen
@@ -270,6 +269,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
 
 def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
+    from ddpquiz.terminal.pages.lesson import lesson  # lessons in steps do not need it
+
     return lesson(
         concept,
         before=[catalog.concept(need) for need in concept.needs],
