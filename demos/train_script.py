@@ -6,9 +6,9 @@
 the demo. It runs the script twice, as a job that is stopped after two epochs
 and started again: the second start finds the checkpoint and goes on. At the
 end it compares with one process that was never stopped.
-Look at `epoch 0` to `epoch 3`, the first three samples that each rank reads,
-and at `accuracy (own share)` beside `accuracy (logged)`. --without changes
-one line of the script; EDITS says which one, and into what.
+Look at `first samples (epoch 0)` and the epochs after it, and at `accuracy
+(own share)` beside `accuracy (logged)`. --without changes one line of the
+script; EDITS says which one, and into what.
 
 Try    --without set_epoch   the same order in every epoch
        --without no_sync     an all-reduce for every micro-batch
@@ -205,7 +205,8 @@ def check_samples(data: Points, without: str | None, device: torch.device) -> No
     """Look at which samples each rank has read in each epoch, and how often all ranks together have."""
     epochs = torch.tensor(data.read).chunk(EPOCHS)
     for epoch, samples in enumerate(epochs):
-        print(f"epoch {epoch}: {' '.join(map(str, samples[:3].tolist()))}")
+        which = f"epoch {epoch}"
+        print(f"first samples ({which}): {' '.join(map(str, samples[:3].tolist()))}")
     times = torch.bincount(epochs[0], minlength=len(data)).to(device)
     dist.all_reduce(times)
     print(f"samples of an epoch: {len(epochs[0])}")
