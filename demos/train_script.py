@@ -268,7 +268,7 @@ def compare(folder: Path, without: str | None, device: torch.device) -> None:
     """Start the script twice, and compare what it has done with one process."""
     data, held_out = Points(SAMPLES, seed=1), Points(50, seed=2)
     _, norms = train(data, held_out, folder, EPOCHS // 2, device)
-    saved = torch.load(folder / "checkpoint.pt", weights_only=True)
+    saved = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
     missing = network().load_state_dict(saved["model"], strict=False).missing_keys
     print(f"last epoch in checkpoint: {saved['epoch']}")
     print(f"first key in checkpoint: {next(iter(saved['model']))}")
