@@ -83,6 +83,7 @@ ROWS = [
     (DOCS, "monitored barrier", ["debug-tooling/monitored-barrier", "debug-tooling/two-are-late", "debug-tooling/barrier-beside-nccl", "debug-tooling/who-is-missing"]),
     (DOCS, "TORCH_DISTRIBUTED_DEBUG", ["debug-tooling/what-detail-does", "debug-tooling/when-detail-is-read", "debug-tooling/what-detail-says", "debug-tooling/set-in-the-script", "debug-tooling/seen-by-detail", "demo: deadlock"]),
     # around DDP
+    (DOCS, "a whole script with DDP, from the launch to a checkpoint", ["train-script/two-device-lines", "train-script/around-which-micro-batches", "train-script/number-for-the-log", "train-script/who-saves-who-loads", "train-script/order-of-a-step", "train-script/logged-accuracy", "train-script/resumed-epochs", "train-script/resumed-without-optimizer", "demo: train_script"]),
     (DOCS, "how DDP works inside", ["ddp-mechanics/bucket-size", "overlap-bucketing/rebuilt-buckets", "ddp-mechanics/how-many-buckets", "overlap-bucketing/buckets-of-two-steps"]),
     (DOCS, "warnings: unused parameters and static graphs", ["ddp-pitfalls/unused-error", "ddp-pitfalls/when-static-graph", "ddp-pitfalls/ways-to-leave-one-out", "ddp-pitfalls/graph-changes", "ddp-pitfalls/unused-head"]),
     (DOCS, "warnings: past the wrapper, and twice forward", ["ddp-pitfalls/round-the-wrapper", "ddp-pitfalls/two-backwards", "ddp-pitfalls/through-the-module", "ddp-pitfalls/two-losses", "ddp-pitfalls/new-head"]),

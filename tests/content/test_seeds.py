@@ -66,9 +66,9 @@ SEEDS = [
     (COMMANDS, "--master_port", ["process-group-init/what-the-master-port-is"]),
     (COMMANDS, "the key concept", ["why-distribute/two-reasons"]),
     # the code example
-    (COMMANDS, "set up, wrap, train, clean up", ["ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
-    (COMMANDS, "set_device from LOCAL_RANK", ["process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
-    (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler"]),
+    (COMMANDS, "set up, wrap, train, clean up", ["train-script: init_process_group", "train-script/order-of-a-step", "ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
+    (COMMANDS, "set_device from LOCAL_RANK", ["train-script/two-device-lines", "train-script/models-on-one-gpu", "process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
+    (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler", "train-script/kept-loader"]),
     (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
@@ -90,7 +90,7 @@ SEEDS = [
     (DDP_CARDS, "DDP compared to DataParallel", ["dataparallel-vs-ddp/how-many-processes", "dataparallel-vs-ddp/one-machine"]),
     # explain
     (DDP_CARDS, "explain how DDP trains", ["ddp-mechanics/how-ddp-works"]),
-    (DDP_CARDS, "describe how to prepare a script", ["ddp-mechanics/prepare-a-script"]),
+    (DDP_CARDS, "describe how to prepare a script", ["train-script/models-on-one-gpu", "ddp-mechanics/prepare-a-script"]),
     # notes
     (INTERVIEW, "each GPU holds the whole model", ["data-parallelism/what-each-rank-holds"]),
     (INTERVIEW, "each GPU gets other data", ["data-parallelism/what-differs", "distributed-sampler/which-samples"]),
@@ -108,8 +108,8 @@ SEEDS = [
     (INTERVIEW, "4: how to initialise", ["process-group-init/order-of-a-script", "ddp-mechanics/wrap-before-init"]),
     (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
-    (INTERVIEW, "7: common issues", ["ddp-mechanics/changed-replica", "ddp-pitfalls/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
+    (INTERVIEW, "7: common issues", ["train-script/mock-data-test", "train-script/loader-share", "train-script/only-rank-0-evaluates", "ddp-mechanics/changed-replica", "ddp-pitfalls/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["train-script/number-for-the-log", "train-script/who-writes-the-log", "train-script/after-the-barrier", "train-script/monitor-a-job", "train-script: SummaryWriter", "collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),
