@@ -303,7 +303,7 @@ def main() -> None:
         leave_out(without)
 
     device = join()
-    paths = [tempfile.mkdtemp() if dist.get_rank() == 0 else ""]
+    paths = [tempfile.mkdtemp(prefix="train-script-") if dist.get_rank() == 0 else ""]
     dist.broadcast_object_list(paths, device=device)
     folder = Path(paths[0])
     try:
