@@ -85,7 +85,7 @@ ROWS = [
     # around DDP
     (DOCS, "a whole script with DDP, from the launch to a checkpoint", ["train-script/two-device-lines", "train-script/around-which-micro-batches", "train-script/number-for-the-log", "train-script/who-saves-who-loads", "train-script/order-of-a-step", "train-script/logged-accuracy", "train-script/resumed-epochs", "train-script/resumed-without-optimizer", "demo: train_script"]),
     (DOCS, "how DDP works inside", ["ddp-mechanics/bucket-size", "overlap-bucketing/rebuilt-buckets", "ddp-mechanics/how-many-buckets", "overlap-bucketing/buckets-of-two-steps"]),
-    (DOCS, "warnings: unused parameters and static graphs", ["ddp-pitfalls/unused-error", "ddp-pitfalls/when-static-graph", "ddp-pitfalls/ways-to-leave-one-out", "ddp-pitfalls/graph-changes", "ddp-mechanics/unused-head"]),
+    (DOCS, "warnings: unused parameters and static graphs", ["ddp-pitfalls/unused-error", "ddp-pitfalls/when-static-graph", "ddp-pitfalls/ways-to-leave-one-out", "ddp-pitfalls/graph-changes", "ddp-pitfalls/unused-head"]),
     (DOCS, "warnings: past the wrapper, and twice forward", ["ddp-pitfalls/round-the-wrapper", "ddp-pitfalls/two-backwards", "ddp-pitfalls/through-the-module", "ddp-pitfalls/two-losses", "ddp-pitfalls/new-head"]),
     (DOCS, "warnings: saving and loading a wrapped model", ["ddp-pitfalls/module-prefix", "ddp-pitfalls/map-location", "ddp-pitfalls/save-for-the-plain", "ddp-pitfalls/load-on-each-rank"]),
     (DOCS, "buffers and SyncBatchNorm", ["ddp-mechanics/buffers", "batchnorm-buffers/how-to-convert", "batchnorm-buffers/what-is-sent", "batchnorm-buffers/whose-running-mean", "batchnorm-buffers/sync-on-the-cpu", "ddp-mechanics/buffer-after-two-steps", "demo: batchnorm"]),
