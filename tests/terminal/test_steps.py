@@ -1,15 +1,17 @@
 """What fits a screen of 80 x 24: the text of a step, its listing, and what the ranks print."""
 
 import io
+from dataclasses import replace
 
 import pytest
+from rich.console import Group
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
 from ddpquiz.curriculum.loading import load
 from ddpquiz.terminal.kit import markdown
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.pages.steps import fits_beside, markdown_of, unfit
+from ddpquiz.terminal.pages.steps import fits_beside, markdown_of, text_parts, unfit
 
 LINES = "\n".join(["print(1)"] * 17)
 ROWS = "\n\n".join(["A paragraph."] * 9)  # 17 rows
@@ -95,3 +97,9 @@ def test_python_has_colours_and_what_is_none_is_left_alone():
     assert any(style == "good" for _, style in coloured)
     for fragment in ("  x = 1\ny = (", 'x = """abc', "if x:\n        a\n   b", "a ? b", "$ torchrun x", "x = \\"):
         assert python(fragment).plain == fragment
+
+
+def test_a_terminal_shows_the_drawing_and_nothing_of_the_picture():
+    step = LessonStep("Before.\n\n    0 -> 1\n", ask="x")
+    shown = drawn(Group(*text_parts(replace(step, picture="ring"))), 76)
+    assert shown == drawn(Group(*text_parts(step)), 76) == ["Before.", "", "    0 -> 1"]
