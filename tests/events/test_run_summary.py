@@ -271,9 +271,7 @@ def test_mistakes_with_no_sync_are_seen_on_real_ranks(tmp_path):
     events = [json.loads(line) for line in lines]
     assert [event["event"] for event in events[-2:]] == ["end", "summary"]
     said = events[-1]
-    assert [sentence.partition(" inside")[0] for sentence in said["advice"][:1]] == [
-        "accumulates.py:12: 3 backward passes"
-    ]
+    assert any(sentence.startswith("accumulates.py:12: 3 backward passes inside") for sentence in said["advice"])
     assert any(sentence.startswith("accumulates.py:8: gradients were all-reduced in") for sentence in said["advice"])
     assert said["mismatches"] == []
     assert [each["rank"] for each in said["ranks"]] == [0, 1]
