@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Place
+from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Growth, Place
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
-from ddpquiz.events.timeline import RankTime, Timeline
+from ddpquiz.events.timeline import PICKLING, RankTime, Timeline
 from ddpquiz.plural import plural
 
 _LINES = 10  # lines of the script that a summary lists
@@ -142,6 +142,7 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
         *_single_numbers(timeline, lifetime),
         *_small_all_reduces(timeline, lifetime),
         *_objects_in_a_loop(timeline, lifetime),
+        *_growing(timeline, lifetime),
         *_barriers_in_a_loop(timeline, lifetime),
         *_read_in_each_step(timeline),
     ]
@@ -157,6 +158,7 @@ _BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
 _OFTEN = 20  # calls of a rank that make a loop
 _WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
 _MOSTLY = 0.3  # of the ranks' time that small calls must cost
+_REPEATS, _NEARLY, _TIMES = 8, 0.8, 3  # calls of a rank that grow, the share of them, and how much at least
 _COLLECTIVES = 10  # from which on a rank can be called late
 
 
@@ -325,10 +327,36 @@ def _objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
     for op in ("all_gather", "all_gather_into_tensor", "broadcast", "gather", "scatter"):
         for place, cost, calls in _loops(timeline, lifetime, op):
             if cost.dtypes == {"int64", "uint8"}:
+                seconds = cost.seconds + _pickling(timeline, cost)
                 yield (
                     f"{place}: each rank sent {plural(calls // 2, 'object')} through {op} as pickles, which cost "
-                    f"{_share(cost.seconds, lifetime)}. Send tensors instead, or all objects at once."
+                    f"{_share(seconds, lifetime)}. Send tensors instead, or all objects at once."
                 )
+
+
+def _pickling(timeline: Timeline, cost: Cost) -> float:
+    """The seconds that calls in a line pickled, besides what their collectives cost."""
+    if cost.first is None or (place := (cost.first.file, cost.first.line, PICKLING)) not in timeline.costs.lines:
+        return 0.0
+    return timeline.costs.lines[place].seconds
+
+
+def _growing(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Calls in a line bring more and more, as they do where everything so far is sent again each time."""
+    for (file, line, op), cost in timeline.costs.lines.items():
+        grows = [each for each in cost.growth.values() if _grows(each, len(cost.ranks))]
+        if grows and cost.seconds + _pickling(timeline, cost) > _WORTH * lifetime:
+            worst = max(grows, key=lambda each: each.largest)
+            yield (
+                f"{format_place(file, line)}: nearly each {op} brought more than the one before, from "
+                f"{format_bytes(worst.smallest)} at first to {format_bytes(worst.largest)} on each rank: what was sent "
+                f"once is sent again. Send only what is new, and let the receivers keep the rest."
+            )
+
+
+def _grows(growth: Growth, ranks: int) -> bool:
+    often = growth.compared >= _REPEATS * ranks and growth.grew >= _NEARLY * growth.compared
+    return often and not growth.shrank and growth.largest >= max(_SMALL, _TIMES * growth.smallest)
 
 
 def _barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:

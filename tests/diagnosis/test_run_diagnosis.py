@@ -81,7 +81,7 @@ def test_where_each_rank_stands_is_said_when_none_waits_for_another(started, mon
         dist.destroy_process_group()
     """, ranks=2)  # fmt: skip
     (text,) = notes(run.events())
-    assert "No rank waits for another one: rank 0 at train.py:" in text
+    assert "No rank waits in a recorded call: ranks 0 and 1 at train.py:" in text
     assert run.seen.end.ok
 
 

@@ -84,7 +84,14 @@ class Recording:
 
     def _watch(self) -> None:
         """Record from now on. These modules import torch, which the script has imported now."""
-        from ddpquiz.ranks.inside import direct_calls, process_groups, recorder, training_marks
+        from ddpquiz.ranks.inside import (
+            direct_calls,
+            object_collectives,
+            process_groups,
+            recorder,
+            store_waits,
+            training_marks,
+        )
 
         def joined() -> None:
             group = process_groups.default_group()
@@ -100,6 +107,8 @@ class Recording:
         if recording and not self.values:
             direct_calls.install(recording)
         process_groups.watch_joining(writer, script, recording.members.clear if recording else lambda: None, joined)
+        store_waits.watch(writer)
+        object_collectives.watch(writer)
         training_marks.watch(writer, script)
         if process_groups.default_group():
             joined()
