@@ -58,7 +58,8 @@ def key_never_set(
     positions = [_position(ranks, first), *(_where(rank, blocked, waits, statuses) for rank in asked)]
     return Diagnosis(
         fault, culprits, " ".join(_sentences(ranks, first, setters, positions[1:], state)), tuple(positions),
-        advice=_advice(fault, timeout_of(state, ranks)), limits=() if culprits else ("Which rank should set it is not known.",),
+        advice=_advice(fault, timeout_of(state, ranks)),
+        limits=() if culprits else ("Which rank should set it is not known.",),
     )  # fmt: skip
 
 

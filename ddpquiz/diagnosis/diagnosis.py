@@ -352,7 +352,7 @@ def _late_arrival(state: RunState) -> Diagnosis | None:
         sentence = (
             f"{format_ranks(gave_up).capitalize()} waited in {call_at(operation)} for {format_ranks(late)}"
             f"{until_timeout(timeout_of(state, gave_up), _whose(operation))}: "
-            f"{'it' if len(late) == 1 else 'they'} came {after} after the first one, at {call_at(last)}."
+            f"{'it' if len(late) == 1 else 'they'} called {call_at(last)} {after} after the first of them."
         )
         positions = position_of(tuple(gave_up), operation), position_of(late, last)
         return Diagnosis(

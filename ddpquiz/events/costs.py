@@ -15,6 +15,7 @@ from ddpquiz.events.collective import Call, Collective
 from ddpquiz.events.event import (
     POINT_TO_POINT,
     CallPlace,
+    CoresMissed,
     GradientChecksum,
     Issued,
     Mark,
@@ -342,6 +343,7 @@ class RankTraining:
     gradient_sums: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
     read: TensorRead | None = None  # where it reads a tensor in each step
     memory: MemoryPeak | None = None
+    missed_cores: float = 0.0  # seconds for which its threads were ready to run, and no core was free
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
@@ -384,8 +386,15 @@ class RankTraining:
                 self.gradient_sums.append(mark.checksum)
             case TensorRead():
                 self.read = mark
-            case MemoryPeak():
-                self.memory = mark
+            case MemoryPeak() | CoresMissed():
+                self._end(mark)
+
+    def _end(self, mark: MemoryPeak | CoresMissed) -> None:
+        """Note what a rank says of its whole run."""
+        if isinstance(mark, MemoryPeak):
+            self.memory = mark
+        else:
+            self.missed_cores += mark.seconds
 
     def _step(self) -> None:
         """Count a step of the optimizer."""

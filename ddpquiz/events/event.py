@@ -366,6 +366,14 @@ class MemoryPeak(Marked):
 
 
 @dataclass(frozen=True, slots=True)
+class CoresMissed(Marked):
+    """For how many seconds the threads of a rank, added up, could have run until its end while no core was free."""
+
+    what: ClassVar[str] = "cores"
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptFinished(Marked):
     """The script has reached its end and did not fail."""
 
@@ -527,7 +535,7 @@ class End:
 
 Mark = (
     OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
-    | GradientChecksum | TensorRead | MemoryPeak | ScriptFinished
+    | GradientChecksum | TensorRead | MemoryPeak | CoresMissed | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result

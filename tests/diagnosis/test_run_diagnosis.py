@@ -66,7 +66,8 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     (text,) = notes(events)
     assert text.startswith("No operation and no line of output for 1 s. ")
     assert text.endswith(
-        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at train.py:7."
+        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at "
+        f"train.py:7. `ddpquiz where {run.seen.pids[2]}` shows the stack of rank 2."
     )
     assert run.seen.end.ok
     assert len([event for event in events if isinstance(event, Output)]) == 3

@@ -46,6 +46,7 @@ class Recording:
         self.values = options.values
         self.status: int | None = None  # with which the process will exit, as far as is known
         self._error: BaseException | None = None  # that was recorded
+        self._missed_before = 0.0  # seconds for which cores were missing until the rank had joined the others
         self._process = os.getpid()
         atexit.register(self._exit)
         os.register_at_fork(after_in_child=self.writer.disable)  # what a script forks is not a rank
@@ -97,6 +98,7 @@ class Recording:
             group = process_groups.default_group()
             if group is None:
                 return
+            self._missed_before = self._missed_before or leaving.missed_cores()
             rank, ranks, backend = group
             self.set_rank(rank, ranks)
             writer.began = replace(writer.began, device="cuda" if backend == "nccl" else "cpu", backend=backend)
@@ -118,6 +120,7 @@ class Recording:
             return
         if self.status is not None:
             leaving.report_peak_memory(self.writer)
+            leaving.report_missed_cores(self.writer, self._missed_before)
             self.writer.send(Exited(self.writer.now(), self.writer.rank, self.status))
         if self.writer.rank == UNKNOWN:
             self.writer.stop("it formed no process group, and RANK and WORLD_SIZE are not set")
