@@ -48,16 +48,26 @@ def python(code: str) -> Callable[[], float]:
     return command(sys.executable, "-c", code)
 
 
-def first_card(**variables: str) -> float:
-    """Return the seconds from the start of `ddpquiz study` to its first card, in a pseudo-terminal."""
+def until(shown: str, *command: str, **variables: str) -> float:
+    """Return the seconds from the start of a command of ddpquiz to what it shows, in a pseudo-terminal."""
     began = time.perf_counter()
-    words = ["-P", "-m", "ddpquiz", "study"]  # -P: the working directory must not hide what PYTHONPATH names
+    words = ["-P", "-m", "ddpquiz", *command]  # -P: the working directory must not hide what PYTHONPATH names
     child = pexpect.spawn(sys.executable, words, env=ENV | variables, cwd=str(ROOT), dimensions=(24, 80), timeout=30)
-    child.expect_exact("Card 1")
+    child.expect_exact(shown)
     seconds = time.perf_counter() - began
     child.send("q")
     child.close(force=True)
     return seconds
+
+
+def first_card(**variables: str) -> float:
+    """Return the seconds to the first card."""
+    return until("Card 1", "study", **variables)
+
+
+def first_step() -> float:
+    """Return the seconds to the first step of a lesson."""
+    return until("step 1 of", "learn", "why-distribute")
 
 
 @cache
@@ -97,6 +107,7 @@ CASES: dict[str, Callable[[], float]] = {
     "ddpquiz --version": command(str(BIN / "ddpquiz"), "--version"),
     "python -c 'import typer, rich.console'": python("import typer, rich.console"),
     "ddpquiz study, first card": first_card,
+    "ddpquiz learn, first step": first_step,
     "ddpquiz study, first start of a wheel": first_start,
     "ddpquiz list": command(str(BIN / "ddpquiz"), "list"),
     "ddpquiz search ring": command(str(BIN / "ddpquiz"), "search", "ring"),
@@ -115,6 +126,7 @@ BASE = "python -c 'import typer, rich.console'"
 RATIOS = [
     ("ddpquiz --version", "python -c pass", "at most 1.6"),
     ("ddpquiz study, first card", BASE, "at most 1.8"),
+    ("ddpquiz learn, first step", BASE, "at most 1.8"),
     ("ddpquiz study, first start of a wheel", BASE, "at most 2.2"),
     ("ddpquiz list", BASE, "at most 2.0"),
     ("ddpquiz search ring", BASE, "at most 2.0"),

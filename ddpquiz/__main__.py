@@ -19,7 +19,7 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python prints another error when it exits
             sys.exit(f"Standard output cannot be written: {error.strerror}.")
         return
-    gc.set_threshold(50_000)  # loading makes many objects and hardly any garbage; the default costs 10% of the time
+    gc.set_threshold(200_000)  # loading makes many objects and hardly any garbage; the default costs 10% of the time
     atexit.register(gc.freeze)  # otherwise the interpreter visits all objects again while it ends, for another 10%
     try:
         from ddpquiz.cli import early_start

@@ -11,9 +11,10 @@ from ddpquiz.cli.output import say
 from ddpquiz.cli.saving import page_of
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.labs import labs_of
+from ddpquiz.curriculum.pictures import pictures
 from ddpquiz.events import saved_run
 from ddpquiz.events.run_state import RunState
-from ddpquiz.paths import recordings_dir
+from ddpquiz.paths import content_dir, recordings_dir
 from ddpquiz.web.site import site_pages, write_site
 
 
@@ -28,10 +29,15 @@ def site(
     """
     known = loading.load()
     runs = run_pages({link.run for concept in known.concepts for link in concept.demos})
-    pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]))
+    pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]), picture_texts())
     write_site(folder, pages)
     size = sum(len(page.encode()) for page in pages.values()) / 1e6
     say(f"{len(pages)} pages, {size:.1f} MB; open {folder / 'index.html'} in a browser.")
+
+
+def picture_texts() -> dict[str, str]:
+    """Return the pictures that came with ddpquiz, by their names."""
+    return {name: file.read_text("utf-8") for name, file in pictures(content_dir()).items()}
 
 
 def run_pages(demos: set[str]) -> dict[str, str]:

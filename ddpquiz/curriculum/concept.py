@@ -256,7 +256,8 @@ class LessonStep:
     """One idea of a lesson, and what the learner does about it.
 
     `text` is Markdown. `ask` is the id of a question or card of the concept, answered before the listing or the demo
-    runs; `then` says what the result means. A lesson that was written as one text is one step with nothing to do.
+    runs; `then` says what the result means; `picture` is the name of the one that the site shows with the text, or "".
+    A lesson that was written as one text is one step with nothing to do.
     """
 
     text: str
@@ -264,6 +265,7 @@ class LessonStep:
     ask: str = ""
     demo: DemoLink | None = None
     then: str = ""
+    picture: str = ""
 
     @property
     def is_done_by_learner(self) -> bool:
@@ -275,7 +277,8 @@ class LessonStep:
 class Concept:
     """One thing to understand, and every way to learn it.
 
-    `more` is what the lesson leaves out, as Markdown. `able` completes "You can now ...", and may be "".
+    `more` is what the lesson leaves out, as Markdown, and `picture` the name of the one that the site shows with it.
+    `able` completes "You can now ...". Each of them may be "".
     """
 
     id: str
@@ -293,6 +296,7 @@ class Concept:
     questions: Sequence[Question]
     explain: Sequence[Prompt]
     more: str = ""
+    picture: str = ""
     able: str = ""
 
     def items(self) -> tuple[Item, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from yaml import Node, ScalarNode
 
 from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Prompt
-from ddpquiz.curriculum.lesson_reader import demos_of_steps, is_in_steps, read_steps
+from ddpquiz.curriculum.lesson_reader import demos_of_steps, is_in_steps, picture_of_more, read_steps
 from ddpquiz.curriculum.question_reader import MOST_RANKS, mention_earlier_keys, read_question
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, peek, scalar
 
@@ -61,6 +61,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         why=record.text("why", optional=in_steps),
         steps=steps,
         more=record.text("more", optional=True),
+        picture=picture_of_more(record) if in_steps else "",
         able=record.text("able", optional=True),
         commands=record.records("commands", "a command", _command, optional=True),
         mistakes=record.records("mistakes", "a mistake", _mistake, optional=in_steps),

@@ -20,8 +20,22 @@ def is_in_steps(concept: Fields) -> bool:
 def read_steps(concept: Fields) -> tuple[LessonStep, ...]:
     """Read the key `lesson`. Complaints go to the page of the concept."""
     if not is_in_steps(concept):
-        return (LessonStep(concept.text("lesson")),)
+        return (LessonStep(concept.text("lesson"), picture=_picture(concept)),)
     return concept.records("lesson", "a step", _step)
+
+
+def picture_of_more(concept: Fields) -> str:
+    """Read the key `picture` of a concept whose lesson is steps: it is of `more`."""
+    if "picture" in concept and "more" not in concept:
+        concept.complain("picture", "it is shown with `more`, which is missing; name it in a step")
+    return _picture(concept)
+
+
+def _picture(record: Fields) -> str:
+    name = record.text("picture", optional=True)
+    if name:
+        record.page.mention("picture", name, record.at("picture"))
+    return name
 
 
 def demos_of_steps(steps: Sequence[LessonStep], asked: Sequence[str]) -> tuple[DemoLink, ...]:
@@ -37,7 +51,8 @@ def _step(record: Fields) -> LessonStep:
     text = record.text("text")
     listing = _listing(record)
     demo = _demo(record)
-    step = LessonStep(text, listing, record.text("ask", optional=True), demo, record.text("then", optional=True))
+    asked, then = record.text("ask", optional=True), record.text("then", optional=True)
+    step = LessonStep(text, listing, asked, demo, then, _picture(record))
     if not any(name in record for name in _DOES):
         record.page.complain(record.node, "a step ends in something to do: give it `ask`, `run` or `demo`")
     if step.then and not step.is_done_by_learner and "run" not in record:

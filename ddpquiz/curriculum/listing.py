@@ -18,7 +18,7 @@ def whole_script(code: str) -> str:
     the code uses one of the names of the head without defining it. Code that forms the group itself gets the imports
     only.
     """
-    if not _SUPPLIED & _undefined(code):
+    if not needs_head(code):
         return f"{code}\n"
     if "init_process_group" in code:
         return f"{IMPORTS}\n{code}\n"
@@ -26,6 +26,11 @@ def whole_script(code: str) -> str:
     imports = IMPORTS + (_FOR_DDP if wrapped else "")
     leave = "" if "destroy_process_group" in code else f"\n{wrapped}{_LEAVE}"
     return f"{imports}{JOIN}\n{code}\n{leave}"
+
+
+def needs_head(code: str) -> bool:
+    """Return whether code uses a name of the head, such as `torch` or `rank`, without defining it."""
+    return bool(_SUPPLIED & _undefined(code))
 
 
 def _undefined(code: str) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ddpquiz.curriculum.concept_reader import Reading, read_concept
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.labs import lab_titles
 from ddpquiz.curriculum.pack_files import MANIFEST
+from ddpquiz.curriculum.pictures import faults, pictures
 from ddpquiz.curriculum.plan_files import FILE, FOLDERS, check_file, check_files, check_runs, read_any
 from ddpquiz.curriculum.yaml_file import ID, Fields, Mention, YamlFile, did_you_mean, shown
 from ddpquiz.errors import Complaint, UserError
@@ -90,13 +91,15 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
     readings = [read_concept(file, thorough=thorough) for file in files]
     core = read_core(tracks_page)
-    shipped = YamlFile.open(content_dir() / _BESIDE[0]) if is_pack(folder.absolute().parent) else None  # may be needed
+    of_pack = is_pack(folder.absolute().parent)
+    shipped = YamlFile.open(content_dir() / _BESIDE[0]) if of_pack else None  # its concepts may be needed
     before, core_before = (read_tracks(shipped), read_core(shipped)) if shipped else ((), ())
     around = _Surroundings(
         (*before, *tracks) if tracks_page.root else None,
         (*learning_order(core_before, before), *learning_order(core, tracks)),
         sources if sources_page.root else None,
         demos,
+        None if of_pack else pictures(folder),
         thorough,
     )
     _check_mentions(readings, around)
@@ -107,6 +110,7 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     if only is None:
         pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
         complaints += [complaint for page in pages for complaint in page.complaints]
+        complaints += _of_pictures(readings, around.pictures or {}, thorough=thorough)
     wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
     complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
     if not readings:
@@ -194,13 +198,14 @@ def _in_order(readings: Sequence[Reading], order: Sequence[str]) -> tuple[Concep
 class _Surroundings:
     """Everything that content files may refer to. `tracks` and `sources` are None if they could not be read.
 
-    `order` is that in which all concepts are learned.
+    `order` is that in which all concepts are learned; `pictures` are None in a pack, which has none.
     """
 
     tracks: Sequence[Track] | None
     order: Sequence[str]
     sources: Mapping[str, Source] | None
     demos: Path
+    pictures: Mapping[str, Path] | None = None
     thorough: bool = False
     _read: dict[str, Demo | str] = field(default_factory=dict)  # a demo, or why it cannot be read
 
@@ -236,8 +241,20 @@ def _check_mentions(readings: Sequence[Reading], around: _Surroundings) -> None:
                     _complain_unknown(page, mention, "demo", f"{around.demos.name}/", demos)
                 case "demo" if around.thorough and isinstance(problem := around.demo(mention.value), str):
                     page.complain(mention.node, problem)
+                case "picture":
+                    _check_picture(page, mention, around.pictures)
                 case "argument" | "label" if around.thorough and mention.of in demos:
                     _check_against_demo(page, mention, around.demo(mention.of))
+
+
+def _of_pictures(readings: Sequence[Reading], files: Mapping[str, Path], *, thorough: bool) -> Iterator[Complaint]:
+    """Yield complaints about pictures that no lesson names and, if thorough, about what is in them."""
+    named = {mention.value for reading in readings for mention in reading.page.mentions if mention.kind == "picture"}
+    for name, file in files.items():
+        if name not in named:
+            yield Complaint(shown(file), 1, 1, f"no lesson has `picture: {name}`; add it to one, or remove the file")
+        for line, column, wrong in faults(file) if thorough else ():
+            yield Complaint(shown(file), line, column, wrong)
 
 
 def _check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: _Surroundings, *, whole: bool) -> None:
@@ -326,7 +343,14 @@ def _check_against_demo(page: YamlFile, mention: Mention, demo: Demo | str) -> N
             page.complain(mention.node, f"`args`: the demo `{demo.name}` has no `{flag}`{known}")
 
 
+def _check_picture(page: YamlFile, mention: Mention, known: Mapping[str, Path] | None) -> None:
+    if known is None:
+        page.complain(mention.node, "`picture`: only lessons that come with ddpquiz have pictures; remove it")
+    elif mention.value not in known:
+        _complain_unknown(page, mention, "picture", "pictures/", known)
+
+
 def _complain_unknown(
-    page: YamlFile, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, Source]
+    page: YamlFile, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, object]
 ) -> None:
     page.complain(mention.node, f"there is no {what} `{mention.value}` in {where}{did_you_mean(mention.value, known)}")

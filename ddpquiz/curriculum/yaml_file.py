@@ -65,7 +65,7 @@ class _Nodes(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 
 
 class Mention(NamedTuple):
-    """A place in a file that names something outside it: a concept, a source, a demo, its argument or label."""
+    """A place in a file that names something outside it: a concept, source, demo, argument or label of it, picture."""
 
     kind: str
     value: str

@@ -6,6 +6,7 @@ the ranks that do not wait themselves, and `rank_status.py` says what became of 
 """
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -43,6 +44,7 @@ from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import silent_faults
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.plural import plural
@@ -104,7 +106,8 @@ def diagnose(
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by its record and its logs; `state` is what its events have led to."""
     if record.log is None:
-        return _with_stack(diagnose(state, absent=record.missing, now=record.until, seen=record.seen), state)
+        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+        return _or_silent(_with_stack(found, state), state)
     said = diagnose_log(record.log)
     return said if record.has_only_logs else _of_both(record, record.log, state, said)
 
@@ -117,6 +120,24 @@ def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
     rank = verdict.culprits[0]
     look = f"`py-spy dump --pid {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
     return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
+
+
+def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict, or instead of none what makes the result wrong although nothing failed."""
+    faults = silent_faults(state.timeline, state.script) if found.fault == "none" else []
+    if not faults:
+        return found
+    return replace(found, fault="silent", sentence=" ".join(map(_capitalized, faults)), advice=_SILENT)
+
+
+_SILENT = (
+    "No rank failed and all calls fit together, so no error tells of this. --summary shows what else is to be gained."
+)
+
+
+def _capitalized(sentence: str) -> str:
+    """A sentence that begins with a line of the script stays as it is."""
+    return sentence if re.match(r"\S+:\d+: ", sentence) else sentence[0].upper() + sentence[1:]
 
 
 def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -> Diagnosis:
@@ -138,7 +159,7 @@ def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -
         limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
         return replace(said, positions=said.positions or found.positions, limits=limits)
     if found.fault == "none" and said.fault == "quiet":
-        return found
+        return _or_silent(found, state)
     if found.fault == "none":
         return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
     limits = found.limits

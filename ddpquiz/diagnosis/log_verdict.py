@@ -24,7 +24,14 @@ from ddpquiz.diagnosis.log_evidence import (
     kind_of,
     signal_name,
 )
-from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, explain_text, has_timed_out, is_consequence
+from ddpquiz.diagnosis.rank_status import (
+    RankStatus,
+    advise_raised,
+    explain_failure,
+    explain_text,
+    has_timed_out,
+    is_consequence,
+)
 from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
@@ -178,7 +185,7 @@ def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosi
         return Diagnosis("dead", ranks, f"{who} crashed at {where}: {message}.", advice=advice, limits=limits)
     text = f"{first.error}: {first.message}\n{code_at(first.traceback, *frame)}"
     raised = f"{who} raised {first.error} at {where}: {message}".rstrip(": ")
-    sentence, advice = explain_text(text, None, where, RunState()) or (raised, ADVICE["raised"])
+    sentence, advice = explain_text(text, None, where, RunState()) or (raised, advise_raised(text))
     return Diagnosis("dead", ranks, sentence, advice=advice, limits=limits)
 
 

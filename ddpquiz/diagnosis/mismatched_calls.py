@@ -20,6 +20,8 @@ from ddpquiz.diagnosis.ranks_at_fault import (
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
     MESSAGES,
+    OBJECTS,
+    OTHER_TENSORS,
     SIZES,
     TAGS,
     UNEVEN,
@@ -31,11 +33,12 @@ from ddpquiz.diagnosis.verdict import (
     position_of,
     request,
     request_at,
+    tell_apart,
     wait,
 )
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
-from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
 from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch
 from ddpquiz.events.run_state import RunState
 
@@ -57,7 +60,7 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
         return verdict
     culprits = tuple(sorted(calls)) if deviation.guessed and fault != "missing" else deviation.ranks
     sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
-    if fault == "signature" and len(sides) > 2:  # more than right and wrong
+    if len(sides) > 2:  # more than right and wrong
         sentence, positions = (
             _all_sides(sides),
             tuple(position_of((*ranks,), operation) for operation, ranks in sides.items()),
@@ -67,9 +70,18 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
         positions = (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected))
     return Diagnosis(
         fault, culprits, sentence, positions, collective.group, collective.members, collective.index,
-        _together(deviation), _advice(fault, deviation),
-        (f"As many ranks are on both sides: {format_ranks(deviation.others)} may be wrong.",) if deviation.tied else (),
+        _together(deviation), _advice(fault, deviation), _limits(deviation, collective, len(sides)),
     )  # fmt: skip
+
+
+def _limits(deviation: Deviation, collective: Collective, sides: int) -> tuple[str, ...]:
+    """What remains open where as many ranks are on each of the sides."""
+    if not deviation.tied:
+        return ()
+    if sides > 2:
+        return ("As many ranks made each of these calls, so nothing tells which of them is right.",)
+    who = "As many ranks" if collective.complete else "Of the ranks that called, as many"
+    return (f"{who} are on both sides: {format_ranks(deviation.others)} may be wrong instead.",)
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
@@ -102,11 +114,14 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
         )  # the script sends these ranks there, whatever their batches
         if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer) and not is_own:
             return UNEVEN
-    return (
-        advise_pairs((deviation.call.op, deviation.expected.op))
-        if deviation.call.op in POINT_TO_POINT
-        else ADVICE[fault]
-    )
+    if deviation.call.op in POINT_TO_POINT:
+        return advise_pairs((deviation.call.op, deviation.expected.op))
+    if deviation.call.place == deviation.expected.place:  # which every rank has reached
+        if "_object" in source_line(deviation.call.file, deviation.call.line):
+            return OBJECTS
+        if fault != "signature":
+            return OTHER_TENSORS
+    return ADVICE[fault]
 
 
 def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
@@ -139,9 +154,7 @@ def _all_sides(sides: Mapping[Operation, Sequence[int]]) -> str:
 def _deviation_sentence(fault: FaultKind, deviation: Deviation) -> str:
     """Write which ranks deviate, and from which call of the others."""
     who, others = format_ranks(deviation.ranks).capitalize(), format_ranks(deviation.others)
-    call, expected = call_at(deviation.call), call_at(deviation.expected)
-    if call == expected and deviation.call.group != deviation.expected.group:  # the same line, for two groups
-        call, expected = f"{call} for group {deviation.call.group}", f"{expected} for group {deviation.expected.group}"
+    call, expected = tell_apart(deviation.call, deviation.expected)
     if fault == "missing" and deviation.extra and len(deviation.ranks) > len(deviation.others):
         return f"{who} went on to {call}, while {others} called {expected}."
     if fault == "missing" and deviation.extra:

@@ -43,6 +43,8 @@ _TIMED_OUT = re.compile(
 )
 
 
+_MOST_MESSAGES = 4  # of different ranks that a sentence quotes
+_WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>[\d ]+\d)")
 _PLURAL = {
     "has": "have", "was": "were", "is": "are", "does": "do", "waits": "wait", "its record ends": "their records end",
 }  # fmt: skip
@@ -280,19 +282,77 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     rank = min(ranks)  # which of them raised first is chance
     raised = state.raised[rank]
     if raised.error == "SystemExit":
-        return _dead(ranks, *_explain_sys_exit(rank, raised.message, _where(*frame), state))
+        return _dead(ranks, *_explain_sys_exit(raised, _where(*frame), state))
     if _COUNTS.search(raised.message):
         return _explain_different_models(state, _where(*frame))
-    text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
-    if known := explain_text(text, rank, _where(*frame), state):
-        sentence, advice = known
-        return _dead(ranks, f"{sentence}{_also(ranks, 'raised the same error')}", advice)
+    messages = {each: _full_text(state.raised[each], frame) for each in ranks}
+    if unlike := _explain_unlike_parameters(messages, _where(*frame)):
+        return _dead(ranks, *unlike)
+    explained = {each: explain_text(text, each, _where(*frame), state) for each, text in messages.items()}
+    known = {each: text for each, text in explained.items() if text}
+    if len(known) == len(ranks):
+        alike = _alike({each: sentence for each, (sentence, _) in known.items()})
+        sentences = [known[group[0]][0] for group in alike[:_MOST_MESSAGES]]
+        sentences[0] += _also(alike[0], "raised the same error")
+        more = f" {plural(len(alike) - _MOST_MESSAGES, 'other message')} are left out." * (len(alike) > _MOST_MESSAGES)
+        return _dead(ranks, " ".join(sentences) + more, known[rank][1])
+    said = {each: _first_line(state.raised[each]) for each in ranks}
+    alike = _alike(said)
     place = f" at {format_place(*frame)}" if frame[0] else ""
-    sentence = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}: {_first_line(raised)}"
-    return _dead(ranks, sentence.rstrip(": "), ADVICE["raised"])
+    raised_there = f"{format_ranks(sorted(ranks)).capitalize()} raised {raised.error}{place}"
+    if len(alike) == 1:
+        return _dead(ranks, f"{raised_there}: {said[rank]}".rstrip(": "), advise_raised(messages[rank]))
+    texts = [f"{format_ranks(each)}: {said[each[0]]}" for each in alike]
+    texts[_MOST_MESSAGES:] = [f"{len(alike) - _MOST_MESSAGES} more"] * (len(alike) > _MOST_MESSAGES)
+    return _dead(ranks, f"{raised_there} with different messages. {'; '.join(texts)}", advise_raised(messages[rank]))
 
 
-def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> tuple[str, str]:
+def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
+    """An exception as _MEANINGS reads it: its type, its message, and the line of code that raised it."""
+    return f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
+
+
+def _alike(said: Mapping[int, str]) -> list[list[int]]:
+    """Ranks whose texts are equal, whatever number the rank has there and wherever an object lay."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for rank in sorted(said):
+        text = re.sub(rf"\brank {rank}\b", "rank", said[rank], flags=re.IGNORECASE)
+        groups[re.sub(r"\b0x[0-9a-f]+", "", text)].append(rank)
+    return list(groups.values())
+
+
+_LEAVE_OUT_THE_SAME = (
+    "Let all ranks leave out the same parameters: where chance decides, draw it from a generator with the same seed on "
+    "all ranks. Or pass find_unused_parameters=True, which lets each rank leave out others."
+)
+
+
+def _explain_unlike_parameters(messages: Mapping[int, str], where: str) -> tuple[str, str] | None:
+    """What it means that DDP misses the gradients of other parameters on each rank; None if they are the same ones."""
+    missed: defaultdict[str, list[int]] = defaultdict(list)
+    named: dict[str, str] = {}
+    for rank, text in sorted(messages.items()):
+        if not (found := _WITHOUT_GRADIENT.search(text)):
+            return None
+        missed[found["indices"]].append(rank)
+        named[found["indices"]] = text.rpartition(UNUSED)[2].partition("\n")[0] if UNUSED in text else ""
+    if len(missed) < 2:
+        return None
+    has_names = all(named.values()) and len({*named.values()}) == len(named)
+    texts = [
+        f"{format_ranks(ranks)}: {named[indices] if has_names else f'parameters {indices} (by index)'}"
+        for indices, ranks in missed.items()
+    ]
+    more = f"; and {len(texts) - _MOST_MESSAGES} more" if len(texts) > _MOST_MESSAGES else ""
+    sentence = (
+        f"In the step before, the ranks left out different parameters, so DDP raised at {where}. "
+        f"Without a gradient were, on {'; on '.join(texts[:_MOST_MESSAGES])}{more}."
+    )
+    return sentence, _LEAVE_OUT_THE_SAME
+
+
+def _explain_sys_exit(raised: Raised, where: str, state: RunState) -> tuple[str, str]:
+    rank, message = raised.rank, raised.message
     if message.strip() and not re.fullmatch(r"\d+", message):
         return message, ""  # sys.exit("a sentence")
     if message == "2" and (printed := re.search(r": error: (.+)$", _stderr(rank, state))):  # argparse
@@ -301,7 +361,10 @@ def _explain_sys_exit(rank: int, message: str, where: str, state: RunState) -> t
             "What stands after the script, or after a demo's --, goes to it; `--help` there lists its options.",
         )
     status = message.strip() or "1"  # Python's for a text, also for an empty one
-    return f"Rank {rank} exited with status {status} at {where}.", "The script calls sys.exit() there."
+    sentence = f"Rank {rank} exited with status {status} at {where}."
+    handled = raised.traceback.rpartition("\nTraceback ")[0]  # the exception in whose handler it exits
+    printed_error = _error_in(handled, state.script) or _printed_error(rank, state)
+    return _after_error(sentence, printed_error) or (sentence, "The script calls sys.exit() there.")
 
 
 def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
@@ -311,10 +374,48 @@ def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
         return _explain_signal(exited, after, state)
     if exited.status == FAULT and "ddpquiz" in _stderr(rank, state):
         return f"ddpquiz itself failed in rank {rank}; its traceback is above.", "Please report it."
-    return (
-        f"Rank {rank} exited with status {exited.status}{after}.",
-        "It exited without an exception, for example through os._exit().",
-    )
+    sentence = f"Rank {rank} exited with status {exited.status}{after}."
+    by_itself = "It exited without an exception, for example through os._exit()."
+    return _after_error(sentence, _printed_error(rank, state)) or (sentence, by_itself)
+
+
+# An error that a script catches and prints before it exits.
+
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n(?P<frames>(?:[ \t]+.*\n)+)(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$",
+    re.MULTILINE,
+)
+_SPEAKS_OF_ERROR = re.compile(
+    r"\b(error|exception|failed|fatal|cannot|could not)\b|\w(Error|Exception)\b", re.IGNORECASE
+)
+
+
+def _error_in(text: str, script: str) -> tuple[str, str] | None:
+    """The last exception of which a text has the traceback, and its place."""
+    found = [*_TRACEBACK.finditer(text)]
+    return (found[-1]["error"], _where(*own_frame(found[-1]["frames"], script))) if found else None
+
+
+def _printed_error(rank: int, state: RunState) -> tuple[str, str] | None:
+    """What a rank printed of an error: the exception and its place, or its last line if that speaks of an error."""
+    lines = [line.text for line in state.log.get(rank, ())]
+    if found := _error_in("\n".join(lines), state.script):
+        return found
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return (last, "") if _SPEAKS_OF_ERROR.search(last) else None
+
+
+def _after_error(sentence: str, printed: tuple[str, str] | None) -> tuple[str, str] | None:
+    """How a rank exited after it had printed an error, and what to do about that error."""
+    if printed is None:
+        return None
+    error, where = printed
+    if where:
+        return f"{sentence} Before that, its script caught an exception at {where}: {error}", advise_raised(error)
+    return f"{sentence} The last line that it printed: {error}", _PRINT_WHOLE
+
+
+_PRINT_WHOLE = "Let the exception end the rank (`raise`), or print its traceback: then its line is known."
 
 
 def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, str]:
@@ -456,6 +557,19 @@ _MEANINGS = {
         "Shapes, dtypes and split sizes must agree on all ranks. Print them before that line to see which differ.",
     ),
 }
+
+
+_NO_FILE = re.compile(r"FileNotFoundError\b|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b")
+
+
+def advise_raised(text: str) -> str:
+    """What to do about an exception that says nothing of distributed training; `text` is its type and message."""
+    if _NO_FILE.match(text):
+        return (
+            "That path must exist where this rank runs. If another rank makes it, a barrier must come in between; a "
+            "relative path begins in the folder in which the job was started."
+        )
+    return ADVICE["raised"]
 
 
 def explain_text(text: str, rank: int | None, where: str, state: RunState) -> tuple[str, str] | None:

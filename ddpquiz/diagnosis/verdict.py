@@ -13,7 +13,7 @@ from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_state import RunState
 
 FaultKind = Literal[
-    "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "none"
+    "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "silent", "none"
 ]  # fmt: skip
 _TITLES: dict[FaultKind, str] = {
     "missing": "A call is missing",
@@ -26,6 +26,7 @@ _TITLES: dict[FaultKind, str] = {
     "stopped": "The job was stopped",
     "unknown": "The cause is not in the logs",
     "quiet": "The log shows no error",
+    "silent": "The result is wrong",
     "none": "No fault found",
 }
 
@@ -98,6 +99,15 @@ ADVICE = {
     "`py-spy dump --pid PID` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
+OTHER_TENSORS = (
+    "The ranks come to that line with different tensors. Print their names and shapes there on each rank, and find out "
+    "what leaves one out or changes their order, such as a condition, or a loop over a set or over files: all ranks "
+    "must bring the same tensors in the same order."
+)
+OBJECTS = (
+    "That line sends objects as pickles, first their sizes and then their bytes. A list must hold as many objects on "
+    "every rank, and every rank must call the line as often: print the lengths before it."
+)
 UNEVEN = (
     "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
     "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
@@ -164,6 +174,22 @@ def request_at(operation: Operation) -> str:
     place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
     reduce = f" ({operation.reduce})" if operation.reduce else ""
     return f"{request(operation)}{reduce}{place}"
+
+
+def tell_apart(one: Operation, other: Operation) -> tuple[str, str]:
+    """Write two calls that differ, each with as much as tells them apart: the place, else what each asks for."""
+    first, second = call_at(one), call_at(other)
+    if first == second and one.group != other.group:
+        return f"{first} for group {one.group}", f"{second} for group {other.group}"
+    if first == second:
+        first, second = request_at(one), request_at(other)
+    if first == second and one.bucket != other.bucket:
+        return f"{first} {_bucket(one)}", f"{second} {_bucket(other)}"
+    return first, second
+
+
+def _bucket(operation: Operation) -> str:
+    return "outside DDP" if operation.bucket is None else f"for bucket {operation.bucket} of DDP"
 
 
 def position_of(ranks: tuple[int, ...], operation: Operation) -> RankPosition:

@@ -289,9 +289,10 @@ class Marked(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class OptimizerStep(Marked):
-    """An optimizer has updated the weights."""
+    """An optimizer has updated the weights; `models` says of which DDP models, counted from 1."""
 
     what: ClassVar[str] = "step"
+    models: Annotated[tuple[Count, ...], Range(0, 1000)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +304,10 @@ class SyncPaused(Marked):
 
 @dataclass(frozen=True, slots=True)
 class SyncResumed(Marked):
-    """DDP synchronises gradients again: `no_sync` ends."""
+    """DDP synchronises gradients again: `no_sync` ends. `model` is the one whose gradients changed in it, or 0."""
 
     what: ClassVar[str] = "sync"
+    model: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +356,81 @@ class TensorRead(Marked):
     file: File
     call: Name
     on_gpu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnreducedGradient(Marked):
+    """A parameter of a DDP model has a gradient that DDP does not reduce: `count` are such, and `name` is the first.
+
+    `was_frozen` if it needed no gradient when DDP wrapped the model; else it was added later.
+    """
+
+    what: ClassVar[str] = "unreduced"
+    name: Name
+    count: Count
+    was_frozen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSettings(Marked):
+    """With what the optimizer of a DDP model makes its `step`-th step since then: hyperparameters, as text.
+
+    In the first one, `state` says of how many parameters it holds a state, and `made` how many steps that has seen.
+    """
+
+    what: ClassVar[str] = "optimizer"
+    step: Count
+    settings: Name
+    state: Count | None = None
+    made: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSample(Marked):
+    """A checksum of some bytes of the parameters of DDP models, after the `step`-th step of their optimizers."""
+
+    what: ClassVar[str] = "weights"
+    step: Count
+    checksum: Name
+
+
+@dataclass(frozen=True, slots=True)
+class NeverAwaited(Marked):
+    """Of `calls` operations that the `line` of `file` began with async_op=True, nobody has waited for `count`."""
+
+    what: ClassVar[str] = "unawaited"
+    file: File
+    op: Name
+    count: Count
+    calls: Count
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredGradient(Marked):
+    """The `line` of `file` gathers a tensor that needs a gradient, and what it returns has none."""
+
+    what: ClassVar[str] = "gathered"
+    file: File
+    op: Name
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedUnused(Marked):
+    """DDP looked for parameters without a gradient in `passes` backward passes, and found some in `found` of them."""
+
+    what: ClassVar[str] = "searched"
+    passes: Count
+    found: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCount(Marked):
+    """A rank ends that computed with `threads` threads beside the other `ranks` of its machine of `cores` cores."""
+
+    what: ClassVar[str] = "threads"
+    threads: Count
+    ranks: Count
+    cores: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,7 +612,9 @@ class End:
 
 Mark = (
     OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
-    | GradientChecksum | TensorRead | MemoryPeak | CoresMissed | ScriptFinished
+    | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | NeverAwaited
+    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | CoresMissed
+    | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result

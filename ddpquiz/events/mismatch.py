@@ -237,5 +237,11 @@ def _joined(sides: Iterable[Side]) -> list[Side]:
 
 def _swapped(first: Collective, second: Collective) -> Mismatch:
     sides = [(rank, first.calls[rank].operation, second.calls[rank].operation) for rank in first.members]
-    joined = _joined(Side((rank,), a.op, a.file, a.line, "", Side((), b.op, b.file, b.line)) for rank, a, b in sides)
+    alike = any(early.place == late.place for _, early, late in sides)  # a loop over tensors
+
+    def side(rank: int, early: Operation, late: Operation) -> Side:
+        before, after = (_of(call) if alike else "" for call in (early, late))
+        return Side((rank,), early.op, early.file, early.line, before, Side((), late.op, late.file, late.line, after))
+
+    joined = _joined(side(*each) for each in sides)
     return Mismatch("order", first.group, first.members, first.index, tuple(joined))

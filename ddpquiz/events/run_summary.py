@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Growth, Place
-from ddpquiz.events.event import CallPlace
+from ddpquiz.events.event import CallPlace, NeverAwaited
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.timeline import PICKLING, RankTime, Timeline
 from ddpquiz.plural import plural
@@ -135,14 +135,15 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
     if timeline.failed or not lifetime:
         return []
     return [
-        *_never_synchronised(timeline, script),
-        *_same_order_each_epoch(timeline, script),
+        *silent_faults(timeline, script),
         *_sharded_as_a_whole(timeline, script),
-        *_synchronised_inside_no_sync(timeline),
         *_synchronised_in_accumulation(timeline),
-        *_equal_gradients(timeline, len(timeline.ranks)),
         *_equal_random_numbers(timeline, len(timeline.ranks)),
+        *_gathered_without_gradient(timeline),
+        *_more_threads_than_cores(timeline, script),
         *_one_rank_late(timeline, lifetime),
+        *_tiny_buckets(timeline, lifetime),
+        *_nothing_unused(timeline, script),
         *_many_small_reductions(timeline, lifetime),
         *_single_numbers(timeline, lifetime),
         *_small_all_reduces(timeline, lifetime),
@@ -150,6 +151,25 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
         *_growing(timeline, lifetime),
         *_barriers_in_a_loop(timeline, lifetime),
         *_read_in_each_step(timeline),
+    ]
+
+
+def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
+    """What makes the result of a run wrong although no rank failed, with what to do; none for a failed run."""
+    if timeline.failed:
+        return []
+    drift = [
+        *_never_synchronised(timeline, script),
+        *_stepped_unsynchronised(timeline, script),
+        *_unreduced_gradients(timeline, script),
+        *_unlike_optimizers(timeline, script),
+    ]
+    return [
+        *_never_awaited(timeline),
+        *(drift or _replicas_differ(timeline, script)),
+        *_same_order_each_epoch(timeline, script),
+        *_synchronised_inside_no_sync(timeline),
+        *_equal_gradients(timeline, len(timeline.ranks)),
     ]
 
 
@@ -164,13 +184,14 @@ _OFTEN = 20  # calls of a rank that make a loop
 _WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
 _MOSTLY = 0.3  # of the ranks' time that small calls must cost
 _REPEATS, _NEARLY, _TIMES = 8, 0.8, 3  # calls of a rank that grow, the share of them, and how much at least
+_MOST_SETTINGS = 100  # of an optimizer that a rank reports
 _COLLECTIVES = 10  # from which on a rank can be called late
 
 
 def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
     """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
     trained = [rank for rank in timeline.training.values() if rank.wrapped_at is not None and rank.all_steps >= _STEPS]
-    if not trained or any(rank.passes for rank in timeline.training.values()):
+    if not trained or any(rank.passes or rank.unsynced for rank in timeline.training.values()):
         return
     wrapped_at = {rank.wrapped_at for rank in trained}
     by_hand = (
@@ -183,6 +204,209 @@ def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
         yield (
             f"{place}the optimizer made {plural(first.all_steps, 'step')}, but DDP never all-reduced a gradient: "
             "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
+        )
+
+
+def _averages_by_hand(timeline: Timeline) -> bool:
+    """True if a line of the script reduces or gathers about as much as a model in one go, beside what DDP does."""
+    ranks = timeline.training.values()
+    model = max((rank.bucket_bytes / rank.passes for rank in ranks if rank.passes), default=0.0)
+    wrapped_at = {rank.wrapped_at for rank in ranks}
+    for (_, line, op), cost in timeline.costs.lines.items():
+        if line in wrapped_at and op == "broadcast" and not model:
+            model = cost.bytes / len(cost.ranks)
+    return any(
+        op.startswith(_REDUCTIONS) and op != "broadcast" and line not in wrapped_at and not cost.is_ddp
+        and any("float" in dtype for dtype in cost.dtypes) and cost.bytes / cost.rounds > model / 2
+        for (_, line, op), cost in timeline.costs.lines.items()
+    )  # fmt: skip
+
+
+def _at(script: str, line: int) -> str:
+    """How a sentence begins that is about a line of the script; nothing outside the script."""
+    return f"{format_place(script, line)}: " if line else ""
+
+
+def _stepped_unsynchronised(timeline: Timeline, script: str) -> Iterator[str]:
+    """An optimizer steps with gradients that each rank has accumulated for itself, inside no_sync."""
+    worst = max(timeline.training.values(), key=lambda rank: len(rank.unsynced), default=None)
+    if worst is None or not worst.unsynced or _averages_by_hand(timeline):
+        return
+    line, count = worst.unsynced[0][0], len(worst.unsynced)
+    after = ", after the last pass that DDP synchronised" if any(synced for _, synced in worst.unsynced) else ""
+    of = f"{count:,} of {plural(worst.all_steps, 'step')}" if count < worst.all_steps else plural(count, "step")
+    yield (
+        f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself inside "
+        f"no_sync(){after}: the replicas drift apart. The last forward and backward pass before each step must be "
+        "outside no_sync()."
+    )
+
+
+def _unreduced_gradients(timeline: Timeline, script: str) -> Iterator[str]:
+    """A parameter was unfrozen, or added to the model, after DDP had wrapped it."""
+    found = [(rank.unreduced, rank.wrapped_at or 0) for rank in timeline.training.values() if rank.unreduced]
+    if not found or _averages_by_hand(timeline):
+        return
+    mark, wrapped_at = found[0]
+    when = f" at {format_place(script, wrapped_at)}" if wrapped_at else ""
+    names = mark.name if mark.count == 1 else f"{plural(mark.count, 'parameter')} ({mark.name} is the first)"
+    they = "it" if mark.count == 1 else "they"
+    why = f"{they} needed no gradient when DDP wrapped the model{when}"
+    if not mark.was_frozen:
+        why = f"{they} came into the model after DDP had wrapped it{when}"
+    yield (
+        f"{_at(script, mark.line)}DDP does not reduce the gradient of {names}: {why}, so each rank trains its own "
+        "values. Unfreeze and add parameters before DDP wraps the model, or wrap it anew after that."
+    )
+
+
+def _unlike_optimizers(timeline: Timeline, script: str) -> Iterator[str]:
+    """The optimizers of the ranks began with different states, or stepped with different settings."""
+    ranks = {rank: timeline.training[rank] for rank in timeline.ranks if timeline.training[rank].settings}
+    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
+        return
+    firsts = {rank: training.settings[min(training.settings)] for rank, training in ranks.items()}
+    began = {rank: _state_in_words(mark.state, mark.made) for rank, mark in firsts.items() if mark.step == 1}
+    if len(began) == len(ranks) and len({*began.values()}) > 1:
+        yield (
+            f"{_at(script, firsts[min(firsts)].line)}the optimizers began the training of the DDP model with different "
+            f"states, so the replicas drift apart: {_by_rank(began)}. DDP copies weights only: load the optimizer's "
+            "state, too, on every rank."
+        )
+        return
+    last = min(
+        max(training.settings) if len(training.settings) >= _MOST_SETTINGS else training.model_steps
+        for training in ranks.values()
+    )
+    for step in sorted({step for training in ranks.values() for step in training.settings if step <= last}):
+        used = {rank: training.settings[max(at for at in training.settings if at <= step)]
+                for rank, training in ranks.items()
+                if min(training.settings) <= step}  # fmt: skip
+        if len({mark.settings for mark in used.values()}) > 1:
+            common = set.intersection(*({*mark.settings.split(", ")} for mark in used.values()))
+            differ = {
+                rank: ", ".join(each for each in mark.settings.split(", ") if each not in common) or "nothing of that"
+                for rank, mark in used.items()
+            }
+            yield (
+                f"{_at(script, used[min(used)].line)}in step {step:,} the optimizers of the ranks have different "
+                f"settings, so the replicas drift apart: {_by_rank(differ)}. Set them, and step schedulers, alike on "
+                "every rank."
+            )
+            return
+
+
+def _state_in_words(state: int | None, made: int | None) -> str:
+    if not state:
+        return "no state"
+    after = f" after {plural(made, 'step')}" if made else ""
+    return f"a state of {plural(state, 'parameter')}{after}"
+
+
+def _by_rank(said: Mapping[int, str]) -> str:
+    """Write what is said of each rank, ranks of which the same is said together."""
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, text in said.items():
+        ranks[text].append(rank)
+    return "; ".join(f"{format_ranks(those)} {text}" for text, those in ranks.items())
+
+
+def _replicas_differ(timeline: Timeline, script: str) -> Iterator[str]:
+    """The weights of the replicas were equal once, or were to be, and no longer are."""
+    ranks = {rank: timeline.training[rank].weights for rank in timeline.ranks if timeline.training[rank].weights}
+    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
+        return
+    common = sorted(set.intersection(*({*samples} for samples in ranks.values())))
+    differ = [step for step in common if len({samples[step].checksum for samples in ranks.values()}) > 1]
+    if not differ or differ[-1] != common[-1]:
+        return
+    step = differ[0]
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, samples in ranks.items():
+        alike[samples[step].checksum].append(rank)
+    usual = max(alike.values(), key=len)
+    odd = [rank for rank in ranks if rank not in usual]
+    who = f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
+    if len(usual) == 1 and len(ranks) > 2:
+        who = "each rank holds other weights"
+    before = [each for each in common if each < step]
+    since = f"; after step {before[-1]:,} they were equal" if before else ""
+    yield (
+        f"{_at(script, ranks[min(ranks)][step].line)}after step {step:,} of the optimizer the replicas of the DDP "
+        f"model differ: {who}{since}. Look for what ranks do differently to weights or gradients between DDP() and "
+        "that step: loading, clipping, skipping. Run with --check-replicas to see the first step and the parameters."
+    )
+
+
+def _never_awaited(timeline: Timeline) -> Iterator[str]:
+    """An operation runs in the background, and the script goes on without ever waiting for it."""
+    marks: defaultdict[tuple[str, int, str], list[NeverAwaited]] = defaultdict(list)
+    for rank in timeline.training.values():
+        for mark in rank.unawaited:
+            marks[mark.file, mark.line, mark.op].append(mark)
+    for (file, line, op), of_ranks in sorted(marks.items()):
+        count = max(mark.count for mark in of_ranks)
+        yield (
+            f"{format_place(file, line)}: the script began {op} {plural(count, 'time')} with async_op=True and never "
+            "waited for it, so what comes next may read or change the tensor while it is still being sent. Keep what "
+            "the call returns, and call its wait() before the tensor is used."
+        )
+
+
+def _gathered_without_gradient(timeline: Timeline) -> Iterator[str]:
+    """Features of all ranks are gathered while gradients flow, and autograd does not follow a collective."""
+    marks = {(each.file, each.line, each.op) for rank in timeline.training.values() for each in rank.gathered}
+    for file, line, op in sorted(marks):
+        yield (
+            f"{format_place(file, line)}: {op} gathers a tensor that needs a gradient, and passes none back: to "
+            "autograd, its results are constants. If the loss uses them, put this rank's own tensor back among them, "
+            f"or use torch.distributed.nn.functional.{'all_gather' if op == 'all_gather' else op}. If not, pass "
+            "x.detach()."
+        )
+
+
+def _more_threads_than_cores(timeline: Timeline, script: str) -> Iterator[str]:
+    """The threads of all ranks of a machine take turns on its cores."""
+    marks = [rank.threads for rank in timeline.training.values() if rank.threads]
+    crowded = [mark for mark in marks if mark.threads * mark.ranks > mark.cores and mark.ranks > 1]
+    if crowded and len(marks) == len(timeline.ranks):
+        mark = max(crowded, key=lambda mark: mark.threads)
+        fit = max(1, mark.cores // mark.ranks)
+        yield (
+            f"{_at(script, mark.line)}each of {mark.ranks} ranks computes with {plural(mark.threads, 'thread')}, which "
+            f"is {mark.threads * mark.ranks:,} threads on {plural(mark.cores, 'core')}: they take turns. Use "
+            f"{plural(fit, 'thread')} a rank ({'torch.set_num_threads' if mark.line else 'OMP_NUM_THREADS'})."
+        )
+
+
+def _tiny_buckets(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """DDP reduces gradients in many small buckets, each of which costs the latency of an all-reduce."""
+    ranks = [rank for rank in timeline.training.values() if rank.passes >= _EQUAL_STEPS]
+    for (file, line, _), cost in timeline.costs.lines.items():
+        if not ranks or not cost.is_ddp or cost.seconds < _WORTH * lifetime:
+            continue
+        rank = max(ranks, key=lambda rank: rank.buckets)
+        buckets, mean = rank.buckets / rank.passes, rank.bucket_bytes / rank.buckets
+        if buckets >= _OFTEN and mean <= _SMALL:
+            fewer = max(1, math.ceil(rank.bucket_bytes / rank.passes / _BUCKET))
+            yield (
+                f"{format_place(file, line)}: DDP reduced the gradients of each backward pass in {buckets:.0f} buckets "
+                f"of {format_bytes(mean)} on average, which cost {_share(cost.seconds, lifetime)}. With its usual "
+                f"bucket_cap_mb of 25 there would be {fewer:,} or a few more."
+            )
+            return
+
+
+def _nothing_unused(timeline: Timeline, script: str) -> Iterator[str]:
+    """DDP searches for unused parameters in each pass, and there are none."""
+    marks = {rank: timeline.training[rank].searched for rank in timeline.ranks}
+    found = [mark for mark in marks.values() if mark and mark.passes >= _EQUAL_STEPS]
+    if found and len(found) == len(marks) and not any(mark.found for mark in found):
+        wrapped_at = max(rank.wrapped_at or 0 for rank in timeline.training.values())
+        yield (
+            f"{_at(script, wrapped_at)}find_unused_parameters is on, and all parameters got a gradient in each of "
+            f"{plural(found[0].passes, 'backward pass', 'backward passes')}. The search walks the graph and "
+            "all-reduces a map of the parameters in each pass, and DDP keeps its first order of buckets: leave it out."
         )
 
 
@@ -475,7 +699,7 @@ def _cost_of_uneven(
 
 def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float]) -> float:
     """The seconds that ranks must have lost in turn; where cores are missing, they lose some with equal work, too."""
-    missed = sum(rank.missed_cores for rank in timeline.training.values())
+    missed = sum(rank.missed_cores.seconds for rank in timeline.training.values() if rank.missed_cores)
     return max(_LEAST, _BY_CHANCE * missed, _IN_TURN * sum(lifetimes.values()))
 
 

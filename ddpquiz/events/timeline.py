@@ -193,6 +193,7 @@ class Timeline:
         """Drop what a rank had begun before it was restarted: no rank waits for that any more."""
         self._matching.join(rank)
         self.order.restart(rank)
+        self.training[rank].restart()
         self._exits.pop(rank, None)
         self._unfinished.drop_rank(rank)
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
 from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, read_demo
-from ddpquiz.curriculum.listing import IMPORTS, JOIN, whole_script
+from ddpquiz.curriculum.listing import IMPORTS, JOIN, needs_head, whole_script
 from ddpquiz.curriculum.packs import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
@@ -176,6 +176,8 @@ def source(posed: Posed, option: str | None = None) -> str:
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
+    if not needs_head(variables + code):
+        return variables + code
     return IMPORTS + ("" if "init_process_group" in code else JOIN) + variables + code
 
 

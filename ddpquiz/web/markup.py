@@ -58,8 +58,8 @@ class _LessonHtml(RendererHTML):
         return listing(tokens[idx].content, output=kind)
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        del options, env
-        return listing(tokens[idx].content)
+        del options
+        return str(env.pop("picture")) if "picture" in env else listing(tokens[idx].content)
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         del options, env
@@ -86,20 +86,21 @@ _PARSER = MarkdownIt("commonmark", {"html": False}, renderer_cls=_LessonHtml)
 _PARSER.enable("table").disable(["entity", "image", "autolink"])
 
 
-def lesson_parts(text: str) -> list[tuple[str, Markup]]:
+def lesson_parts(text: str, picture: Markup | None = None) -> list[tuple[str, Markup]]:
     """The Markdown of a lesson in parts, each as its text and as HTML.
 
-    A part is a paragraph with the code, lists and tables that follow it.
+    A part is a paragraph with the code, lists and tables that follow it. A picture takes the place of the first
+    indented drawing; if there is none, it is the last part.
     """
     tokens = _PARSER.parse(style.plain(text))
-    environment: dict[str, Any] = {}
+    environment: dict[str, Any] = {"picture": picture} if picture else {}
     starts = [at for at, token in enumerate(tokens) if token.level == 0 and _begins(tokens, at)]
     parts = []
     for start, end in zip([0, *starts[1:]], [*starts[1:], len(tokens)], strict=True):
         part = tokens[start:end]
         words = " ".join(token.content for token in part if token.content)
         parts.append((words, Markup(_PARSER.renderer.render(part, _PARSER.options, environment))))
-    return parts
+    return [*parts, *(("", left) for left in environment.values())]
 
 
 def _begins(tokens: Sequence[Token], at: int) -> bool:

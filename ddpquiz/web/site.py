@@ -27,22 +27,25 @@ from ddpquiz.web.site_index import index_html, search_index
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
 
 
-def site_pages(known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = ()) -> dict[str, str]:
-    """The pages of the site by their path; `runs` are the pages of recorded demos by their name.
+def site_pages(
+    known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = (), pictures: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The pages of the site by their path; `runs` are the pages of recorded demos by their name, `pictures` SVG texts.
 
     Raises UserError if a link leads nowhere.
     """
     pages = {"index.html": _page("ddpquiz", index_html(known, runs, labs), {"search": [*search_index(known, labs)]})}
     for concept in known.concepts:
         here = [lab for lab in labs if lab.concept == concept.id]
-        body, data = concept_html(concept, known, runs, here), {"questions": concept_data(concept)}
+        body = concept_html(concept, known, runs, here, pictures or {})
+        data = {"questions": concept_data(concept)}
         pages[concept_path(concept)] = _page(concept.title, body, data)
     check_links(pages, {f"runs/{name}.html" for name in runs})
     return pages | {f"runs/{name}.html": page for name, page in runs.items()}
 
 
 def _page(title: str, body: Markup, data: Mapping[str, Any]) -> str:
-    style, script = asset("colors.css") + asset("site.css"), asset("site.js")
+    style, script = asset("colors.css") + asset("site.css") + asset("pictures.css"), asset("site.js")
     weights = Weights()
     head = {
         "format": FORMAT,

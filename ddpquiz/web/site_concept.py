@@ -46,12 +46,18 @@ from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, p
 _WORD = re.compile(r"\w{4,}")
 
 
-def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
-    """The body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
+def concept_html(
+    concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab], pictures: Mapping[str, str]
+) -> Markup:
+    """The body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept.
+
+    `pictures` are the shipped ones as SVG, by their names.
+    """
     asked = {step.ask for step in concept.steps}
     posed = [sample(question) for question in concept.questions if question.id not in asked]
     inside = sum(question.id in asked for question in concept.questions)  # of the lesson, and numbered first
-    lesson = _steps(concept, known, recorded) if concept.in_steps else _lesson(concept, known)
+    drawn = {name: element("figure", Markup(svg), class_="picture") for name, svg in pictures.items()}
+    lesson = _steps(concept, known, recorded, drawn) if concept.in_steps else _lesson(concept, known, drawn)
     questions = (_question_html(each, number, known) for number, each in enumerate(posed, inside + 1))
     sections = {
         "why": ("Why", joined(*_markdown(concept.why))),
@@ -88,7 +94,10 @@ def _places(concept: Concept, known: Catalog) -> Markup:
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
 
 
-def _steps(concept: Concept, known: Catalog, recorded: Collection[str]) -> list[Markup]:
+_Pictures = Mapping[str, Markup]  # by their names; a text stays without one that is not here
+
+
+def _steps(concept: Concept, known: Catalog, recorded: Collection[str], pictures: _Pictures) -> list[Markup]:
     """The steps of the lesson, each with its question; each card follows the step with which it shares most words."""
     asked_as_cards = {step.ask for step in concept.steps}
     cards = [card for card in concept.cards if card.id not in asked_as_cards]
@@ -103,8 +112,12 @@ def _steps(concept: Concept, known: Catalog, recorded: Collection[str]) -> list[
         item = _asked_html(asked, questions, known) if asked else Markup()
         title = element("h3", f"Step {place + 1}", id=f"step-{place + 1}")
         step_cards = (_card_html(card, known) for card in after.get(place, ()))
-        shown.append(element("section", title, *_step_html(concept, step, item, recorded), *step_cards, class_="step"))
-    more = [*_markdown(concept.more), *(_card_html(card, known) for card in after.get(len(texts), ()))]
+        parts = _step_html(concept, step, item, recorded, pictures)
+        shown.append(element("section", title, *parts, *step_cards, class_="step"))
+    more = [
+        *_markdown(concept.more, pictures.get(concept.picture)),
+        *(_card_html(card, known) for card in after.get(len(texts), ())),
+    ]
     return [*shown, *([_folded("More", *more)] if more else [])]
 
 
@@ -113,10 +126,12 @@ def _asked_html(asked: Card | Question, number: int, known: Catalog) -> Markup:
     return _card_html(asked, known) if isinstance(asked, Card) else _question_html(sample(asked), number, known)
 
 
-def _step_html(concept: Concept, step: LessonStep, asked: Markup, recorded: Collection[str]) -> list[Markup]:
+def _step_html(
+    concept: Concept, step: LessonStep, asked: Markup, recorded: Collection[str], pictures: _Pictures
+) -> list[Markup]:
     """A step: its text, listing and what it asks, what the listing and the demo show, and what that means."""
     code = [listing(step.listing.code)] if step.listing else []
-    parts = [*_markdown(step.text), *code, asked]
+    parts = [*_markdown(step.text, pictures.get(step.picture)), *code, asked]
     if step.listing:
         parts += _output_html(step.listing.shows, step.listing.ranks)
     if step.demo:
@@ -136,9 +151,9 @@ def _output_html(shows: Shows, ranks: int) -> list[Markup]:
     return [listing("\n".join(lines), output=True), *([paragraph(ended)] if ended else [])]
 
 
-def _lesson(concept: Concept, known: Catalog) -> list[Markup]:
+def _lesson(concept: Concept, known: Catalog, pictures: _Pictures) -> list[Markup]:
     """A lesson in one text; each card follows the part with which it shares most words."""
-    parts = lesson_parts(concept.lesson)
+    parts = lesson_parts(concept.lesson, pictures.get(concept.steps[0].picture))
     after: dict[int, list[Card]] = {}
     for card, place in zip(concept.cards, card_places([text for text, _ in parts], concept.cards), strict=True):
         after.setdefault(place, []).append(card)
@@ -512,8 +527,8 @@ def lab_address(lab: Lab) -> str:
     return f"concepts/{lab.concept}.html#lab-{lab.id}"
 
 
-def _markdown(text: str) -> list[Markup]:
-    return [html for _, html in lesson_parts(text)] if text else []
+def _markdown(text: str, picture: Markup | None = None) -> list[Markup]:
+    return [html for _, html in lesson_parts(text, picture)] if text else []
 
 
 def _folded(title: str, *inside: Markup) -> Markup:

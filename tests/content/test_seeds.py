@@ -44,10 +44,10 @@ SEEDS = [
     (CHEAT_SHEET, "practice 3: what print(rank, world_size) prints", ["process-group-init/names-are-not-settings"]),
     (CHEAT_SHEET, "practice 4: world_size left out", ["process-group-init/rank-without-size", "process-group-init/arguments-or-variables"]),
     (CHEAT_SHEET, "practice 5: rank and size of four processes", ["process-group-init/rank-and-size-of-each", "process-group-init/order-of-a-script"]),
-    (CHEAT_SHEET, "mistake: rank as a string", ['process-group-init: Pass `rank=os.environ["RANK"]`.']),
-    (CHEAT_SHEET, "mistake: get_rank before init", ["process-group-init: Call `dist.get_rank()` before `init_process_group`", "process-group-init/rank-before-init"]),
-    (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Give two processes the same rank.", "process-group-init/same-rank-twice"]),
-    (CHEAT_SHEET, "mistake: hard-coded rank and size", ['process-group-init: Copy `init_process_group("nccl", rank=0, world_size=1)`', "process-group-init/groups-of-one"]),
+    (CHEAT_SHEET, "mistake: rank as a string", ['process-group-init: `rank=os.environ["RANK"]` ends in', "process-group-init/rank-and-size-of-each"]),
+    (CHEAT_SHEET, "mistake: get_rank before init", ["process-group-init/rank-before-init", "process-group-init/seed-by-rank"]),
+    (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Two processes with the same rank.", "process-group-init/same-rank-twice"]),
+    (CHEAT_SHEET, "mistake: hard-coded rank and size", ["process-group-init: This script was copied from a tutorial", "process-group-init/groups-of-one"]),
     # when to use it
     (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: do not buy a second machine because the dataset is large"]),
     (COMMANDS, "hours or days on one GPU", ["why-distribute/two-reasons"]),
@@ -66,14 +66,14 @@ SEEDS = [
     (COMMANDS, "--master_port", ["process-group-init/what-the-master-port-is"]),
     (COMMANDS, "the key concept", ["why-distribute/two-reasons"]),
     # the code example
-    (COMMANDS, "set up, wrap, train, clean up", ["ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
-    (COMMANDS, "set_device from LOCAL_RANK", ["process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
-    (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler"]),
+    (COMMANDS, "set up, wrap, train, clean up", ["train-script: init_process_group", "train-script/order-of-a-step", "ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
+    (COMMANDS, "set_device from LOCAL_RANK", ["train-script/two-device-lines", "train-script/models-on-one-gpu", "process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
+    (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler", "train-script/kept-loader"]),
     (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
-    (COMMANDS, "mistake: wrong number of processes", ["backends/two-ranks-one-gpu", "torchrun-launch: Set --nproc-per-node to more or fewer"]),
+    (COMMANDS, "mistake: wrong number of processes", ["backends/two-ranks-one-gpu", "torchrun-launch: How many workers?"]),
     (COMMANDS, "summary: variables that start processes", ["process-group-init/which-variables", "torchrun-launch/which-are-set"]),
     (COMMANDS, "summary: what DDP is for", ["ddp-mechanics/what-ddp-is"]),
     # cards
@@ -90,7 +90,7 @@ SEEDS = [
     (DDP_CARDS, "DDP compared to DataParallel", ["dataparallel-vs-ddp/how-many-processes", "dataparallel-vs-ddp/one-machine"]),
     # explain
     (DDP_CARDS, "explain how DDP trains", ["ddp-mechanics/how-ddp-works"]),
-    (DDP_CARDS, "describe how to prepare a script", ["ddp-mechanics/prepare-a-script"]),
+    (DDP_CARDS, "describe how to prepare a script", ["train-script/models-on-one-gpu", "ddp-mechanics/prepare-a-script"]),
     # notes
     (INTERVIEW, "each GPU holds the whole model", ["data-parallelism/what-each-rank-holds"]),
     (INTERVIEW, "each GPU gets other data", ["data-parallelism/what-differs", "distributed-sampler/which-samples"]),
@@ -108,8 +108,8 @@ SEEDS = [
     (INTERVIEW, "4: how to initialise", ["process-group-init/order-of-a-script", "ddp-mechanics/wrap-before-init"]),
     (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
-    (INTERVIEW, "7: common issues", ["ddp-mechanics/changed-replica", "ddp-mechanics/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["collective-ops/barrier-carries-nothing", "backends/monitored-barrier", "backends/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
+    (INTERVIEW, "7: common issues", ["train-script/mock-data-test", "train-script/loader-share", "train-script/only-rank-0-evaluates", "ddp-mechanics/changed-replica", "ddp-pitfalls/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["train-script/number-for-the-log", "train-script/who-writes-the-log", "train-script/after-the-barrier", "train-script/monitor-a-job", "train-script: SummaryWriter", "collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),

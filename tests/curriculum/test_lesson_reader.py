@@ -53,6 +53,8 @@ CASES = {
     "a demo that does not exist": ("run: ring, args: [--size", "run: rings, args: [--size", ["19:17: there is no demo `rings` in demos/; did you mean `ring`?"]),
     "an option that the demo does not have": ('args: [--size, "2400"]', 'args: [--sizes, "2400"]', ["19:29: `args`: the demo `ring` has no `--sizes`; did you mean `--size`?"]),
     "a label that the demo does not print": ("labels: [bytes sent]", "labels: [bytes seen]", ["19:66: `label`: the demo `ring` does not print `bytes seen`"]),
+    "a picture that does not exist": ("    ask: limit\n", "    ask: limit\n    picture: rng\n", ["23:14: there is no picture `rng` in pictures/"]),
+    "a picture of no text": ("more: |\n  A second example.\n", "picture: ring\n", ["23:10: `picture`: it is shown with `more`, which is missing; name it in a step", "23:10: there is no picture `ring` in pictures/"]),
     "a code block that is never closed": ("text: A ring has no root.", 'text: "A ring:\\n\\n```\\nno root"', ["17:11: `lesson`: a code block is never closed"]),
 }  # fmt: skip
 

@@ -50,6 +50,15 @@ JOBS = {  # what follows; which kinds of record hold the fault; the heading, the
          "job.py:10."),
         ADVICE["missing"],
     ),
+    "a tensor that one rank leaves out of a loop": (
+        ("for size in (4, 6, 8):\n    if not (rank == 1 and size == 6):\n        dist.all_reduce(torch.ones(size))\n"
+         "dist.barrier()\n"),
+        ["record"],
+        "Mismatched calls",
+        ("Rank 1 called all_reduce of 8 float32 (sum) at job.py:10, but ranks 0 and 2 called all_reduce of 6 float32 (sum) "
+         "at job.py:10."),
+        ADVICE["signature"],
+    ),
     "a receive that hangs": (
         ("for step in range(3):\n    if rank == 0:\n        dist.recv(x, 1)\n    if rank == 1 and step < 2:\n"
          "        dist.send(x, 0)\n    dist.barrier()\n"),

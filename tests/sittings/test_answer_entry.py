@@ -54,7 +54,7 @@ def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after
 def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progress):
     console = style.console(io.StringIO(), width=40)
     console.print(press(quizzing(progress, PRINTS), *"[4.").foot(40))
-    assert console.file.getvalue() == snapshot("> [4._ \nenter answer · esc, then ? help · q quit\n")
+    assert console.file.getvalue() == snapshot("> [4._ \nenter answer · with esc: ? help · q quit\n")
 
 
 def test_a_key_after_escape_that_is_not_a_command_goes_on_with_the_text(progress):

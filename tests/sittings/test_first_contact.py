@@ -28,7 +28,7 @@ def test_one_key_answers_and_four_ranks_confirm_it_and_nothing_counts(tmp_path, 
     assert verdict in said(terminal)
     assert "Your answer did not count; next is the first lesson." in said(terminal)
     terminal.press("\r", "Why train on more than one device")
-    terminal.press("q", "0 of 21 lessons")
+    terminal.press("q", "0 of 22 lessons")
     terminal.press("q")
     assert terminal.end() == 0
     assert [kind for kind, *_ in log(tmp_path) if kind != "stage"] == []

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import pack_store, packs
-from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Shows
+from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.learning import mastery
 from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
@@ -237,6 +237,22 @@ def test_who_asks_for_the_solution_has_predicted_nothing(progress):
     assert "You answered" not in screen(seat)
 
 
+def test_an_answer_of_several_lines_is_shown_as_it_is(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    lines = replace(
+        asked, options=(Option("a = 1\nb = 2", right=True, code=True), Option("b = 2\na = 1", code=True, why="No."))
+    )
+    concept = replace(STEPS, questions=(lines,), steps=(LessonStep("Text.", ask="bytes", demo=SHOWN),))
+    seat = lesson(progress, concept=concept)
+    seat.context.ranks.demo = lambda *_: DemoOutcome("", was_predicted=False, ended_well=True, values={})
+    press(seat, "enter")
+    wrong = next(
+        row.split()[0] for row in screen(seat).splitlines() if row.endswith(" b = 2") and row.split()[0].isdigit()
+    )
+    press(seat, wrong)
+    assert "✗ You answered:\n  b = 2\n  a = 1\nRight is:\n  a = 1\n  b = 2\nNo." in screen(seat)
+
+
 def test_the_cards_of_a_lesson_in_steps_are_those_that_it_teaches(progress):
     concept = lesson(progress, 0).concept
     hard = replace(concept.cards[0], level=Level.HARD)
@@ -312,7 +328,6 @@ def test_steps_can_be_skipped_and_the_end_says_what_one_can_do_now_and_what_come
     assert stages(progress)[-2:] == [("ring/step-4", "done"), ("ring/lesson", "done")]
     assert screen(seat) == snapshot("""\
 The ring
-│ An idea.
 
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
@@ -400,8 +415,9 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal = _learn(pack_home)
     terminal.wait("step 4 of 4")
     terminal.press("\r", "1-4 answer")
-    terminal.press("1", "You predicted", "done in")
-    terminal.press("\r", "bytes sent +1800 +1800 +1800 +1800", "less than twice the", "enter finish")
+    terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "You answered", "less than twice the", "enter finish")
+    terminal.press("d", "done in", "time    ━ compute")
+    terminal.press("\r", "bytes sent +1800", "enter finish")
     terminal.press("\r", "You can now say what an all-reduce leaves", "Its 5 new cards come next", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0

@@ -1,9 +1,17 @@
 """What fits a screen of 80 x 24: the text of a step, its listing, and what the ranks print."""
 
+import io
+from dataclasses import replace
+
 import pytest
+from rich.console import Group
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
-from ddpquiz.terminal.pages.steps import fits_beside, unfit
+from ddpquiz.curriculum.loading import load
+from ddpquiz.terminal.kit import markdown
+from ddpquiz.terminal.kit.highlight import python
+from ddpquiz.terminal.kit.style import console
+from ddpquiz.terminal.pages.steps import fits_beside, markdown_of, text_parts, unfit
 
 LINES = "\n".join(["print(1)"] * 17)
 ROWS = "\n\n".join(["A paragraph."] * 9)  # 17 rows
@@ -43,3 +51,55 @@ def test_what_fits_exactly_is_fine_and_text_and_listing_may_have_a_screen_each()
 )
 def test_what_does_not_fit_is_named(wrong, complaints):
     assert [*unfit(wrong)] == complaints
+
+
+def drawn(page, width):
+    screen = console(io.StringIO(), width=width, color_system="256")
+    return ["".join(part.text for part in line).rstrip() for line in screen.render_lines(page, pad=False)]
+
+
+TEXTS = [
+    *(text for each in load().concepts for step in each.steps for text in (step.text, step.then) if text),
+    "A `list[int]` of *two*\nlines, and **more**.\n\n    code  here\n      more\n\nEnd.",
+    "One.\n\n    code\n\n    after an empty line",
+    "- a list\n- of two",
+    "1. one\n2. two",
+    "# Head\n\ntext",
+    "Head\n===\ntext",
+    "a | b\n--- | ---\n1 | 2",
+    "with _underscores_ and \\* a backslash",
+    "a ``double ` tick`` b",
+    "[a link](https://pytorch.org)",
+    "> said",
+    "*\nlist",
+    "a break  \nhere",
+]
+
+
+@pytest.mark.parametrize("width", [76, 40])
+def test_texts_drawn_without_a_parser_look_as_its_rules_say(width):
+    plain = [text for text in TEXTS if drawn(markdown_of(text), width) == drawn(markdown.markdown(text), width)]
+    assert plain == TEXTS
+
+
+def test_python_has_colours_and_what_is_none_is_left_alone():
+    shown = python("for x in range(2):\n    print(f'{x}', y.all, 1.5)  # no\n")
+    coloured = [(shown.plain[span.start : span.end], span.style) for span in shown.spans]
+    assert [each for each in coloured if each[1] != "good"] == [
+        ("for", "accent"),
+        ("in", "accent"),
+        ("range", "accent"),
+        ("2", "warn"),
+        ("print", "accent"),
+        ("1.5", "warn"),
+        ("# no", "quiet"),
+    ]
+    assert any(style == "good" for _, style in coloured)
+    for fragment in ("  x = 1\ny = (", 'x = """abc', "if x:\n        a\n   b", "a ? b", "$ torchrun x", "x = \\"):
+        assert python(fragment).plain == fragment
+
+
+def test_a_terminal_shows_the_drawing_and_nothing_of_the_picture():
+    step = LessonStep("Before.\n\n    0 -> 1\n", ask="x")
+    shown = drawn(Group(*text_parts(replace(step, picture="ring"))), 76)
+    assert shown == drawn(Group(*text_parts(step)), 76) == ["Before.", "", "    0 -> 1"]

@@ -11,14 +11,14 @@ from run_program import piped
 from sample_catalog import CATALOG, RING, SHIPPED
 
 from ddpquiz.cli.lab import all_labs
-from ddpquiz.cli.site import run_pages
+from ddpquiz.cli.site import picture_texts, run_pages
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Kind, LessonStep, LineChange, Listing, Shows
 from ddpquiz.curriculum.lab import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.pages.listing import sample
-from ddpquiz.web.run_page import policy
+from ddpquiz.web.run_page import asset, policy
 from ddpquiz.web.site import MARKER, PageLinks, check_links, site_pages, write_site
 from ddpquiz.web.site_concept import card_places, proof_text
 from ddpquiz.web.site_index import direct_needs
@@ -33,7 +33,7 @@ NEUTRAL = ("id", "concept", "track", "needs", "kind", "level", "source", "proof"
 @pytest.fixture(scope="module")
 def shipped():
     runs = dict.fromkeys({link.run for concept in SHIPPED.concepts for link in concept.demos}, "run")
-    return site_pages(SHIPPED, runs, all_labs())
+    return site_pages(SHIPPED, runs, all_labs(), picture_texts())
 
 
 class Parsed(HTMLParser):
@@ -258,3 +258,49 @@ def test_a_lesson_in_steps_has_its_questions_listings_and_outputs_inline_and_fol
     assert places == sorted(places)
     assert page.count(asked) == 1
     assert "Question 1 " in page[page.index('id="step-2"') : page.index('id="step-3"')]
+
+
+DRAWING = "Before.\n\n    0 -> 1\n\nAfter."
+TABLE = DRAWING.replace("    0 -> 1", "```\n0 -> 1\n```")
+FIGURE = '<figure class="picture"><svg>ring</svg></figure>'
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        (DRAWING, ["Before.", FIGURE, "After."]),
+        (TABLE, ["Before.", "0 -&gt; 1", "After.", FIGURE]),
+    ],
+    ids=["in place of the drawing", "after a text with none that is indented"],
+)
+@pytest.mark.parametrize("where", ["a step", "more", "one text"])
+def test_a_picture_stands_in_place_of_its_drawing_or_after_the_text(text, order, where):
+    asking = LessonStep("One.", ask=RING.questions[0].id)
+    concepts = {
+        "a step": replace(RING, steps=(replace(asking, text=text, picture="ring"),)),
+        "more": replace(RING, steps=(asking,), more=text, picture="ring"),
+        "one text": replace(RING, steps=(LessonStep(text, picture="ring"),)),
+    }
+    known = Catalog(CATALOG.tracks, (CATALOG.concepts[0], concepts[where]), {})
+    page = site_pages(known, {}, (), {"ring": "<svg>ring</svg>", "other": "<svg>other</svg>"})["concepts/ring.html"]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+    assert page.count("<figure") == 1
+    assert ("0 -&gt; 1" in page) == ("0 -&gt; 1" in order)
+    assert "0 -&gt; 1" in site_pages(known, {})["concepts/ring.html"]
+
+
+def test_the_shipped_pictures_are_on_the_pages_of_the_lessons_that_name_them(shipped):
+    named = {}
+    for concept in SHIPPED.concepts:
+        names = [*filter(None, [concept.picture, *(step.picture for step in concept.steps)])]
+        page = shipped[f"concepts/{concept.id}.html"]
+        assert page.count("<figure") == len(names)
+        assert all(picture_texts()[name] in page for name in names)
+        named |= dict.fromkeys(names, concept.id)
+    assert named.keys() == picture_texts().keys()
+    style = asset("pictures.css")
+    for name, svg in picture_texts().items():
+        classes = {each for found in re.findall('class="([^"]+)"', svg) for each in found.split()}
+        assert [each for each in classes if f".picture .{each} {{" not in style] == [], name
+    assert re.findall(r"black|white|#000\b|#fff\b|#0{6}|#f{6}|url", style, re.IGNORECASE) == []

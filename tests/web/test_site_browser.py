@@ -15,7 +15,7 @@ from run_program import piped
 from sample import answer_row
 from sample_catalog import CATALOG, RING, SHIPPED
 
-from ddpquiz.cli.site import run_pages
+from ddpquiz.cli.site import picture_texts, run_pages
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.curriculum.labs import labs_of
 from ddpquiz.learning import exchange
@@ -57,7 +57,7 @@ def site(tmp_path_factory):
 def shipped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("host") / "some where" / "site"
     runs = dict.fromkeys(RUNS, "a run") | run_pages({"allreduce"})  # to write all of them takes long
-    write_site(folder, site_pages(SHIPPED, runs, labs_of(SHIPPED_IDS)))
+    write_site(folder, site_pages(SHIPPED, runs, labs_of(SHIPPED_IDS), picture_texts()))
     return folder
 
 
@@ -339,6 +339,57 @@ def test_a_line_at_fault_is_chosen_and_a_wrong_one_says_why(opened, shipped):
     section.get_by_role("button", name="Answer").click()
     expect(section.locator(".state")).to_contain_text("not counted")
     assert opened.complaints == []
+
+
+TEXTS = """figure => {
+  const [back, view] = [getComputedStyle(document.documentElement).backgroundColor, figure.firstElementChild.viewBox.baseVal];
+  const light = colour => {
+    const parts = colour.match(/[\\d.]+/g).map(Number);
+    const linear = parts.slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const shapes = [...figure.querySelectorAll("rect, path")].filter(shape => getComputedStyle(shape).fill !== "none");
+  return [...figure.querySelectorAll("text")].map(text => {
+    const contrasts = [...text.textContent].map((_, at) => {
+      const {x, y, width, height} = text.getExtentOfChar(at), middle = new DOMPoint(x + width / 2, y + height / 2);
+      const below = shapes.filter(shape => shape.isPointInFill(middle)).map(shape => getComputedStyle(shape).fill);
+      const [dark, bright] = [getComputedStyle(text).fill, below.at(-1) ?? back].map(light).sort((one, other) => one - other);
+      return (bright + 0.05) / (dark + 0.05);
+    });
+    const box = text.getBBox();
+    const inside = box.x >= -0.5 && box.y >= 0 && box.x + box.width <= view.width + 0.5 && box.y + box.height <= view.height;
+    return {text: text.textContent, box: [box.x, box.y, box.x + box.width, box.y + box.height], inside,
+      contrast: Math.min(...contrasts)};
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_of_a_picture_can_be_read_on_a_phone_and_no_two_overlap(browser, shipped, scheme):
+    one = Opened(browser, color_scheme=scheme, viewport={"width": 360, "height": 800})
+    seen = set()
+    for concept in SHIPPED.concepts:
+        names = [*filter(None, [*(step.picture for step in concept.steps), concept.picture])]
+        if not names or seen.issuperset(names):
+            continue
+        seen.update(names)
+        page = one.goto(shipped / f"concepts/{concept.id}.html")
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        for figure, name in zip(page.locator("figure.picture").all(), names, strict=True):
+            expect(figure).to_be_visible()
+            texts = figure.evaluate(TEXTS)
+            assert [each for each in texts if each["contrast"] < 4.5 or not each["inside"]] == [], name
+            for at, (left, top, right, bottom) in enumerate(boxes := [each["box"] for each in texts]):
+                over = [
+                    each
+                    for each in boxes[:at]
+                    if left < each[2] and each[0] < right and top + 2 < each[3] and each[1] + 2 < bottom
+                ]
+                assert over == [], (name, texts[at])
+            assert 12 * figure.locator("svg").bounding_box()["width"] / 360 > 11, "letters of 12 in a width of 360"
+    assert seen == picture_texts().keys()
+    assert one.complaints == []
+    one.context.close()
 
 
 def test_print_shows_what_is_folded_and_no_buttons(opened, shipped):

@@ -87,6 +87,8 @@ class _DirectCalls:
                 raise
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
+            is_own_call = opened.asynchronous and not opened.on_gpu
+            operations.results.begin(work, method.op, sys._getframe().f_back, asynchronous=is_own_call)  # noqa: SLF001
             if opened.on_gpu:
                 operations.watch_gpu(opened)
             elif opened.asynchronous:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside.async_results import AsyncResults, get_future, is_completed
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
@@ -207,6 +208,7 @@ class OpenOperations:
         self.by_work: dict[int, OpenOperation] = {}
         self.by_storage: dict[int, OpenOperation] = {}  # of functional collectives, by where their output lies
         self.gpu = GpuPoller(writer.now, writer.write)
+        self.results = AsyncResults(writer)
 
     def add(self, where: dict[int, OpenOperation], key: int, opened: OpenOperation) -> None:
         """Add an operation to one of our dictionaries; drop the oldest if there are too many."""
@@ -239,7 +241,7 @@ class OpenOperations:
                 self.report_fault(fault)
 
         with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
-            opened.work.get_future().add_done_callback(done)
+            get_future(opened.work).add_done_callback(done)
 
     def watch_gpu(self, opened: OpenOperation, *channel: Any) -> None:
         """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done.
@@ -255,7 +257,7 @@ class OpenOperations:
             self.running.remove(opened.number)
             return self.writer.ended(self.writer.now(), opened.number, began)
 
-        has_ended = _mark().query if opened.work is None else opened.work.is_completed
+        has_ended = _mark().query if opened.work is None else partial(is_completed, opened.work)
         self.gpu.add(Queued(opened.begun.query, has_ended, report), (opened.group, opened.asynchronous, *channel))
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
@@ -282,7 +284,7 @@ class OpenOperations:
     def waits(self, opened: OpenOperation) -> float:
         """Send that the script begins to wait for an asynchronous operation; return since when."""
         now = self.writer.now()
-        if not (opened.on_gpu or opened.work.is_completed()):
+        if not (opened.on_gpu or is_completed(opened.work)):
             opened.awaited = True
             self.writer.write(self.writer.waiting(now, opened.number))
         return now

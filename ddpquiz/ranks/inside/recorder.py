@@ -4,6 +4,7 @@ Two callers issue operations where no wait of Python is seen: DDP's reducer in a
 functions of C++ that return only when their operations have ended.
 """
 
+import atexit
 import ctypes
 import functools
 import itertools
@@ -15,8 +16,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from ddpquiz.events.event import GradientChecksum, Operation
+from ddpquiz.events.event import GatheredGradient, GradientChecksum, Operation, SearchedUnused
 from ddpquiz.ranks.inside import process_groups, source_location
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.kernels import Kernels, registered
@@ -48,11 +50,15 @@ class Recorder:
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private, every_wait=every_wait)
         self.native_waits = _NativeWaits(self.operations)
-        self.buckets = _Buckets(self.operations)
+        self.searches = _Searches(writer)
+        self.buckets = _Buckets(self.operations, self.searches)
+        self.gathers = _Gathers(writer)
 
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
         self._watch_wait()
+        self.operations.results.install()
+        self.searches.install()
         self.private.wrap_blocking(self.native_waits.wrap)
         kernels.reporter = self
 
@@ -72,6 +78,8 @@ class Recorder:
         elif len(tensors) == 1:
             op = op.removesuffix("_coalesced")  # functional collectives issue even a single tensor like this
         bucket = self.buckets.number(op, tensors, caller)
+        if op.startswith("all_gather") and bucket is None:
+            self.gathers.look(op, tensors, caller)
         if bucket == 0:
             self.buckets.report_gradients(tensors)
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
@@ -104,6 +112,8 @@ class Recorder:
             self.operations.waited(opened, opened.since)
             return
         self.operations.add(self.operations.by_work, id(opened.work), opened)
+        is_own_call = opened.asynchronous and opened.bucket is None and not opened.on_gpu
+        self.operations.results.begin(opened.work, operator.op, caller, asynchronous=is_own_call)
         if opened.bucket is not None:
             self.buckets.open.append(opened)
         elif self.native_waits.inside:
@@ -125,6 +135,7 @@ class Recorder:
         original, operations = dist.Work.wait, self.operations
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            operations.results.use(work)
             opened = operations.by_work.get(id(work))
             since = 0.0
             if opened:
@@ -232,8 +243,8 @@ _SUMMED = 4096  # bytes of the first bucket that are compared
 class _Buckets:
     """The buckets of the latest backward."""
 
-    def __init__(self, operations: OpenOperations) -> None:
-        self.operations, self.private = operations, operations.private
+    def __init__(self, operations: OpenOperations, searches: "_Searches") -> None:
+        self.operations, self.private, self.searches = operations, operations.private, searches
         self.open: list[OpenOperation] = []
         self._backward = -1
         self._reports = _REPORTS
@@ -258,7 +269,9 @@ class _Buckets:
             if not isinstance(bucket, dist.GradBucket):
                 return None
         elif op != "all_reduce" or not (tensors[0].is_floating_point() or tensors[0].is_complex()):
-            return None  # the map of unused parameters holds integers
+            if op == "all_reduce":  # the map of used parameters holds integers
+                self.searches.count(tensors[0])
+            return None
         if backward != self._backward:
             self._backward, self._counted, self.open, self._location = backward, 0, [], None
             self.private.queue_callback(self._backward_done)
@@ -301,3 +314,65 @@ class _Buckets:
         except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
             self.operations.report_fault(fault)
         self.open = []
+
+
+class _Searches:
+    """Whether DDP's search for unused parameters finds any, by the maps that its reducer sums: 0 if one is unused."""
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer, self.passes, self.found = writer, 0, 0
+
+    def install(self) -> None:
+        """Report at the end of the process."""
+        atexit.register(self._report)
+
+    def count(self, used: torch.Tensor) -> None:
+        """Read a map of this rank, if it is not on a GPU."""
+        if used.is_cpu and used.is_contiguous() and used.dtype == torch.int32:
+            self.passes += 1
+            self.found += 0 in memoryview(ctypes.string_at(used.data_ptr(), used.nbytes)).cast("i")
+
+    def _report(self) -> None:
+        if self.passes:
+            self.writer.send(SearchedUnused(self.writer.now(), self.writer.rank, 0, self.passes, self.found))
+
+
+class _Gathers:
+    """Reports lines that gather tensors through which gradients flow: what they return is a constant to autograd."""
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer = writer
+        self._seen: set[tuple[str, int]] = set()
+        self._open: list[tuple[Any, Any, str, str, int]] = []  # the list of the script, what was in it, op and place
+        register_optimizer_step_post_hook(lambda *_: self._report())
+
+    def look(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> None:
+        """Remember a call that gathers such a tensor until the next step of an optimizer; each line once.
+
+        Of a vector for each sample, which a loss may compare; single numbers are gathered to be printed.
+        """
+        if not torch.is_grad_enabled() or not any(each.requires_grad and each.dim() > 1 for each in tensors):
+            return
+        file, line = locate(caller)
+        if (file, line) not in self._seen and source_location.is_own(file):
+            self._seen.add((file, line))
+            listed = _argument(caller, "tensor_list")
+            self._open.append((listed, list(listed) if type(listed) is list else None, op, file, line))
+
+    def _report(self) -> None:
+        """Report those that did not put a tensor of its own into the list, as the usual remedy does."""
+        opened, self._open = self._open, []
+        for listed, before, op, file, line in opened:
+            if before is None or all(one is other for one, other in zip(listed, before, strict=False)):
+                self.writer.send(GatheredGradient(self.writer.now(), self.writer.rank, line, file, op))
+
+
+def _argument(caller: FrameType | None, name: str) -> Any:
+    """The first argument with which the script called a collective, which torch may have copied since; None if unknown.
+
+    torch wraps its collectives in a function that logs them, and has the arguments as they came.
+    """
+    logged = caller.f_back if caller and caller.f_code.co_filename == C10D else None
+    given = logged.f_locals if logged else {}
+    args, named = given.get("args"), given.get("kwargs")
+    return args[0] if isinstance(args, tuple) and args else named.get(name) if isinstance(named, dict) else None

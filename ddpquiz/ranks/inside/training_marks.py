@@ -4,8 +4,10 @@ DDP, samplers, fully_shard and FSDP are wrapped, optimizers have hooks, and for 
 reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in events/run_summary.py.
 """
 
+import atexit
 import contextlib
 import functools
+import os
 import sys
 import threading
 import zlib
@@ -28,7 +30,9 @@ from ddpquiz.events.event import (
     SyncPaused,
     SyncResumed,
     TensorRead,
+    ThreadCount,
 )
+from ddpquiz.ranks.inside import drift_marks
 from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_own, line_in
@@ -54,8 +58,8 @@ def watch(writer: EventWriter, script: str) -> None:
     def mark(kind: Callable[..., Mark], *details: object) -> None:
         writer.send(kind(writer.now(), writer.rank, line_in(script), *details))
 
-    draws, reads = _Draws(mark), _Reads(writer)
-    register_optimizer_step_post_hook(lambda *_: draws.step())
+    draws, reads, drift = _Draws(mark), _Reads(writer), drift_marks.watch(mark)
+    register_optimizer_step_post_hook(lambda optimizer, *_: draws.step(drift.after_step(optimizer)))
     register_optimizer_step_post_hook(lambda *_: reads.step())
     _watch_sharding(mark)
     original = DistributedDataParallel.no_sync
@@ -65,10 +69,11 @@ def watch(writer: EventWriter, script: str) -> None:
     def no_sync(model: Any) -> Iterator[None]:
         with original(model):
             mark(SyncPaused)
+            before = drift.before_block(model)
             try:
                 yield
             finally:
-                mark(SyncResumed)
+                mark(SyncResumed, drift.changed_in(model, before))
 
     DistributedDataParallel.no_sync = no_sync
     original_init = DistributedDataParallel.__init__
@@ -80,6 +85,27 @@ def watch(writer: EventWriter, script: str) -> None:
 
     DistributedDataParallel.__init__ = init
     _watch_samplers(mark, draws)
+    _watch_threads(writer, script)
+
+
+def _watch_threads(writer: EventWriter, script: str) -> None:
+    """Report at the end with how many threads a rank computes, if the script has changed that or the launcher has."""
+    original, line = torch.set_num_threads, 0
+
+    @functools.wraps(original)
+    def set_num_threads(threads: int) -> None:
+        nonlocal line
+        original(threads)
+        line = line_in(script)
+
+    def report() -> None:
+        ranks, threads = os.environ.get("LOCAL_WORLD_SIZE", ""), torch.get_num_threads()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
+        if ranks.isdecimal() and threads > 1 and cores:
+            writer.send(ThreadCount(writer.now(), writer.rank, line, threads, int(ranks), cores))
+
+    torch.set_num_threads = set_num_threads
+    atexit.register(report)
 
 
 class _Draws:
@@ -91,8 +117,8 @@ class _Draws:
     def __init__(self, mark: _Marker) -> None:
         self.mark, self.left, self.last, self.steps = mark, _DRAWS, 0, 0
 
-    def step(self) -> None:
-        self.mark(OptimizerStep)
+    def step(self, models: tuple[int, ...]) -> None:
+        self.mark(OptimizerStep, models)
         self.steps += 1
         if not self.left:
             return

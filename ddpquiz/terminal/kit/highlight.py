@@ -1,22 +1,26 @@
-"""Python code in the colours of the other text; loaded when the first item with code is drawn."""
+"""Python code in the colours of the other text.
 
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
-from rich.syntax import ANSISyntaxTheme, Syntax
+Python's own tokenizer reads it. The lexer of a library would take 17 ms to start, for which the first step waits.
+"""
+
+import builtins
+import contextlib
+import io
+import keyword
+import tokenize
+from itertools import accumulate
+
 from rich.text import Text
 
 from ddpquiz.terminal.kit.line_wrap import Code
-from ddpquiz.terminal.kit.style import THEME, plain
+from ddpquiz.terminal.kit.style import plain
 
-_COLOURS = ANSISyntaxTheme(
-    {
-        Comment: THEME.styles["quiet"],
-        Keyword: THEME.styles["accent"],
-        Operator.Word: THEME.styles["accent"],
-        Name.Builtin: THEME.styles["accent"],
-        String: THEME.styles["good"],
-        Number: THEME.styles["warn"],
-    }
-)
+_NAMES = dict.fromkeys((*dir(builtins), *keyword.kwlist), "accent")
+_KINDS = {tokenize.COMMENT: "quiet", tokenize.STRING: "good", tokenize.NUMBER: "warn"} | {
+    getattr(tokenize, name): "good"
+    for name in ("FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")  # since Python 3.12
+    if hasattr(tokenize, name)
+}
 
 
 def python_lines(text: str) -> list[Text]:
@@ -26,8 +30,16 @@ def python_lines(text: str) -> list[Text]:
 
 
 def python(text: str) -> Text:
-    """Draw lines of Python."""
+    """Draw lines of Python; what follows a place that is no Python has no colours."""
     text = plain(text).expandtabs(4).rstrip("\n")
-    drawn = Syntax(text, "python", theme=_COLOURS, background_color="default").highlight(text)
-    drawn.rstrip()
-    return Code(drawn.plain, spans=drawn.spans)
+    drawn, before = Code(text), ""
+    starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # an example may be a fragment
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            is_name = token.type == tokenize.NAME and before != "."
+            style = _NAMES.get(token.string) if is_name else _KINDS.get(token.type)
+            before = token.string
+            if style:
+                (row, column), (last, end) = token.start, token.end
+                drawn.stylize(style, starts[row - 1] + column, starts[last - 1] + end)
+    return drawn

@@ -1,6 +1,8 @@
 """The steps of a lesson as they are drawn: text, listing, what the ranks print, and whether all of it fits a screen."""
 
 import io
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
@@ -11,11 +13,15 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
 from ddpquiz.curriculum.listing import places_of_line
 from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, spaced
-from ddpquiz.terminal.kit.style import code, console, plain
+from ddpquiz.terminal.kit.style import code, console, plain, prose
 
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
 _AROUND = 24 - ROWS  # rows of a screen that are not the step's
 _MARGIN = 4  # columns at the right
+_TAB = "    "
+_CODE_SPAN = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
+_BEGINS_BLOCK = re.compile(r"\s|[#>|=]|[-+*](\s|$)|---|\*\*\*|\d+[.)]\s|[`~]{3}")  # what makes a line more than prose
+_MARK = re.compile(r"[\\<\[_`]|\*\*\*|\s\n")  # what Markdown reads inside a paragraph, and `prose` does not
 WAITS = "The ranks wait: no call ends, and no error is raised."
 
 
@@ -88,9 +94,31 @@ def diff(change: LineChange) -> RenderableType:
 
 def markdown_of(text: str) -> RenderableType:
     """Draw Markdown of a lesson."""
-    from ddpquiz.terminal.kit.markdown import markdown  # it loads a parser
+    if (blocks := _plain_blocks(text)) is not None:
+        return Group(*spaced(blocks))
+    from ddpquiz.terminal.kit.markdown import markdown
 
     return markdown(text)
+
+
+def _plain_blocks(text: str) -> list[RenderableType] | None:
+    """Draw the paragraphs and the indented code of a text that has nothing else, as most have; otherwise None.
+
+    The first step of a lesson would wait for a parser of Markdown.
+    """
+    drawn: list[RenderableType] = []
+    blocks = re.split(r"\n\n+", text.strip("\n"))
+    for block, before in zip(blocks, ["", *blocks], strict=False):
+        lines = block.split("\n")
+        if all(line.startswith(_TAB) for line in lines):
+            if before.startswith(_TAB):  # the empty line between the two belongs to the code
+                return None
+            drawn.append(indented(code(textwrap.dedent(block)), 4))
+        elif any(map(_BEGINS_BLOCK.match, lines)) or _MARK.search(_CODE_SPAN.sub("", block)):
+            return None
+        else:
+            drawn.append(prose(block))
+    return drawn
 
 
 def fit(parts: Sequence[RenderableType], width: int, height: int) -> bool:

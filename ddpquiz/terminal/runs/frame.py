@@ -16,7 +16,7 @@ from rich.text import Text
 from ddpquiz.events.event import Began, Output
 from ddpquiz.events.run_frame import Failure, RunFrame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.run_summary import advice, find_costliest_line
+from ddpquiz.events.run_summary import advice, find_costliest_line, silent_faults
 from ddpquiz.plural import plural
 from ddpquiz.ranks.job_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
@@ -28,6 +28,7 @@ from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 _TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 _FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
 _STEPPING = 4  # more lines that a screen needs for lanes at its bottom while a run is stepped through
+_FAULTS = 3  # that are told below a run; the rest is in its summary
 INTERRUPTED = "You stopped the run."
 TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
 _MARKS = {"✓": "good", "✗": "bad"}  # at the start of a verdict
@@ -227,15 +228,16 @@ def result(shown: RunFrame) -> Text:
 
 
 def remarks(state: RunState, *, keys: bool = True) -> list[Text]:
-    """Draw which line of the user's own script made the other ranks wait the longest, and whether there is advice.
+    """Draw what is wrong with the result of the user's own script, which line made ranks wait, and if there is advice.
 
     Without `keys`, as in a pipe, no key is named.
     """
     if not (state.only_broken_claims and state.end and state.end.ok):
         return []
     line = find_costliest_line(state.timeline, state.time)
-    sentences = [str(line)] if line else []
-    if count := len(advice(state.timeline, state.time, state.script)):
+    faults = silent_faults(state.timeline, state.script)
+    sentences = [*faults[:_FAULTS], *([str(line)] if line else [])]
+    if count := len(advice(state.timeline, state.time, state.script)) - len(faults[:_FAULTS]):
         sentences.append(f"There is advice on this run ({count}): {'press s, or ' * keys}run it with --summary.")
     return [Text(plain(sentence), style="warn") for sentence in sentences]
 

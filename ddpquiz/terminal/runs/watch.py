@@ -45,13 +45,14 @@ class LiveOptions:
 
     With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `hold`, the
     page of a run that has ended waits for a key even if it fits on the screen. With `step`, a run opens at its first
-    operation once it has ended.
+    operation once it has ended. With `brief`, a run that ends well waits for no key: the caller shows its result.
     """
 
     hint: Hint | None = None
     stay: bool = False
     hold: bool = False
     step: bool = False
+    brief: bool = False
 
 
 class ShownRuns(NamedTuple):
@@ -112,7 +113,7 @@ def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScre
     ended = run.seen.end
     end = EndScreen(run.seen, recent.events, screen, keys, options.hint)
     end.can_start, end.chosen = view.can_start, view.chosen
-    if end.chosen or view.is_terminated:
+    if end.chosen or view.is_terminated or (options.brief and not view.outlasted and _ended_well(run.seen)):
         return end
     interrupted = ended is not None and ended.why == INTERRUPTED
     opens_replay = options.step and not interrupted

@@ -265,12 +265,10 @@ def _named(rows: Rows) -> RenderableType:
 
 
 def _in_a_line(parts: Iterable[Sequence[Text]]) -> Text:
-    """Draw parts, each of one or two texts, in as much of one line as there is."""
-    line = Text(" · ", style="quiet").join(
+    """Draw parts, each of one or two texts, one after the other."""
+    return Text(" · ", style="quiet").join(
         Text("  " if len(part) > 1 and part[0].style == "code" else " ").join(part) for part in parts
     )
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
 
 
 def _core(now: Standing) -> Text:

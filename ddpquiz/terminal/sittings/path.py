@@ -21,13 +21,13 @@ from ddpquiz.learning.guided_path import (
     route,
 )
 from ddpquiz.learning.schedule import study_day
+from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
-from ddpquiz.terminal.pages.lesson import lesson
 from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 from ddpquiz.terminal.sittings.steps import LessonScreen
@@ -97,11 +97,12 @@ class PathScreen(SittingScreen):
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
         where = f"Next is {self.path.position}." if now else "You have finished this path."
-        head: list[RenderableType] = [Text(plain(concept.title), style="head"), Barred(prose(concept.idea)), Text()]
         read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
-        end = [*map(prose, ending(self.context, concept)), Text()] if concept.in_steps and read else []
-        where_next = [Text(where, style="accent"), Text()]
-        return Group(*head, stages(self.path), Text(), *end, *where_next)
+        ends = ending(self.context, concept) if concept.in_steps and read else ()
+        idea = [] if ends else [Barred(prose(concept.idea))]  # the end of a lesson says it, or what follows from it
+        head: list[RenderableType] = [Text(plain(concept.title), style="head"), *idea, Text()]
+        end = [*map(prose, ends), Text()] if ends else []
+        return Group(*head, stages(self.path), Text(), *end, Text(where, style="accent"), Text())
 
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
@@ -270,6 +271,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
 
 def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
+    from ddpquiz.terminal.pages.lesson import lesson  # lessons in steps do not need it
+
     return lesson(
         concept,
         before=[catalog.concept(need) for need in concept.needs],
@@ -318,5 +321,5 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
             built = f"{each.count - each.left} of {each.count} built; then " if 0 < each.left < each.count else ""
-            return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
+            return plain(f"{built}{lab.title}, about {lab.minutes} minutes, in {own_labs_dir()}/")
     return ""

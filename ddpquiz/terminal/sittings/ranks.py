@@ -37,7 +37,8 @@ class DemoVisit:
     The question `answered` is on screen already, so it is not asked for the prediction; a question of the concept
     `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
     once it has ended. `asked_at` and `run_at` are the places in a guided path. `predicted` is an answer that was given
-    before, which the run shows beside its result.
+    before, which the run shows beside its result. With `brief`, a run that ends well leads back at once, to a screen
+    that shows what it printed.
     """
 
     answered: str = ""
@@ -47,6 +48,7 @@ class DemoVisit:
     asked_at: str = ""
     run_at: str = ""
     predicted: Answer | None = None
+    brief: bool = False
 
 
 PLAIN_VISIT = DemoVisit()
@@ -128,7 +130,8 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
         return plain_lines.print_run(begin(request), console())
     hint = asked.hint if asked else predicted_hint(link, how.predicted) if how.predicted else Hint(link.look)
     hint = replace(hint, place=how.run_at)
-    options = watch.LiveOptions(hint=hint, stay=True, step=how.step and not hint.prediction)  # its result comes first
+    step = how.step and not hint.prediction  # its result comes first
+    options = watch.LiveOptions(hint=hint, stay=True, step=step, brief=how.brief)
     return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 

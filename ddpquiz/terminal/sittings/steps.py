@@ -62,6 +62,7 @@ _SKIP = Hotkey("s", "skip", "leave the rest of this step out")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
 _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
+_DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = Hotkey("m", "more", "read what the lesson leaves out: second examples, measurements, rare details")
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
@@ -259,14 +260,19 @@ class LessonScreen(AnswerScreen, SittingScreen):
         answer = self.visit.answer
         if answer is None or answer.gave_up or not self._predicts:
             return []
-        words = _in_one_line(question_view.answer_text(answer.posed, answer.given, answer.verdict))
-        if answer.right:
-            return [Text(f'✓ Right: you answered "{words}".', style="good")]
+        given = question_view.answer_text(answer.posed, answer.given, answer.verdict)
         options = answer.posed.question.options
-        right = [_in_one_line(option.text) for option in options if option.right] or [expected(answer.posed)]
+        right = [option.text for option in options if option.right] or [expected(answer.posed)]
+        whys = [prose(why) for why in answer.verdict.whys]
+        if any("\n" in each.strip() for each in (given, *right)):  # lines of code or of output
+            head = "✓ Right: you answered" if answer.right else "✗ You answered"
+            said = [_in_lines(head, given, right=answer.right)]
+            said += [] if answer.right else [_in_lines("Right is", each, right=True) for each in right]
+            return [Group(*said, *whys)]
+        if answer.right:
+            return [Text(f'✓ Right: you answered "{plain(given)}".', style="good")]
         shown = " and ".join(f'"{plain(each)}"' for each in right)
-        line = Text(f'✗ You answered "{words}". Right is {shown}.', style="bad")
-        return [Group(line, *(prose(why) for why in answer.verdict.whys))]
+        return [Group(Text(f'✗ You answered "{plain(given)}". Right is {shown}.', style="bad"), *whys)]
 
     def _demo_result(self) -> list[RenderableType]:
         demo, values = self.step.demo, self.visit.values
@@ -357,7 +363,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             again = [Hotkey("r", "again", "run on real ranks what you see")] if has_run else []
             keys += [] if self._must_ask else [*again, _EDIT]
         if self.step.demo and page in (_Page.DEMO, _Page.SEEN):
-            keys.append(Hotkey("d", "demo", "run the demo of this step once more"))
+            keys.append(_DEMO)
         if (answer := self.visit.answer) and answer.posed.question.proof and page is not _Page.TEXT:
             keys.append(PROOF)
         if self._at or self.number or self._own:
@@ -469,7 +475,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         else:
             self._to(self._at + 1)
             if following is _Page.DEMO and self.visit.values is None:
-                self._demo()
+                self._demo(brief=bool(self.step.demo and self.step.demo.labels))
 
     def _to(self, page: int) -> None:
         if self.page is _Page.ASK:
@@ -660,14 +666,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if script is not None:
             self._start(None, script)
 
-    def _demo(self) -> None:
-        """Run the demo of the step, with what was predicted beside it."""
+    def _demo(self, *, brief: bool = False) -> None:
+        """Run the demo of the step, with what was predicted beside it; `brief` leaves its screen out."""
         step, answer = self.step, self.visit.answer
         if step.demo is None:
             return
         if answer and answer.gave_up:  # who asked for the solution has predicted nothing
             answer = None
-        how = DemoVisit(about=self.concept.id, predict=False, predicted=answer, run_at=self.context.place)
+        how = DemoVisit(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
         outcome = self.run_demo(step.demo, how)
         if outcome and outcome.ended_well:
             self.visit.values = outcome.values
@@ -692,8 +698,9 @@ def _observed_parts(
     return [*parts, *([markdown_of(then)] if then else [])]
 
 
-def _in_one_line(text: str) -> str:
-    return plain(" ".join(text.split()))
+def _in_lines(what: str, text: str, *, right: bool) -> RenderableType:
+    """Draw an answer of several lines below what it is."""
+    return Group(Text(f"{what}:", style="good" if right else "bad"), indented(code(text)))
 
 
 def _ended(observed: Observed) -> str:

@@ -1,0 +1,287 @@
+"""What makes a result wrong without an error is told with its line; beside each fault stands a job that looks like it."""
+
+import os
+
+import passed
+import pytest
+from inline_snapshot import snapshot
+from real_run import HEAD, end, run
+
+from ddpquiz.events.run_summary import advice, silent_faults
+from ddpquiz.events.timeline import Timeline
+from ddpquiz.plural import plural
+
+pytestmark = passed.ENGINE
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Runs a script, and returns what is told of it: silent faults, and other advice about a subject."""
+
+    def told(body, about=None):
+        path = tmp_path / "train.py"
+        path.write_text(HEAD + body)
+        events = run(path)
+        assert end(events).ok, end(events).why
+        timeline = Timeline()
+        for event in events:
+            timeline.add(event)
+        if about is None:
+            return silent_faults(timeline, "train.py")
+        return [each for each in advice(timeline, end(events).time, "train.py") if about in each]
+
+    return told
+
+
+# An operation in the background
+
+BACKGROUND = """\
+flat = torch.ones(1000) * rank
+for step in range(4):
+    {call}
+    {then}
+dist.destroy_process_group()
+"""
+BEGIN = "work = dist.all_reduce(flat, async_op=True)"
+USES = {
+    "nobody waits": (BEGIN, "flat.div_(world)", True),
+    "the work is dropped": ("dist.all_reduce(flat, async_op=True)", "flat.div_(world)", True),
+    "a barrier in between": ("dist.all_reduce(flat, async_op=True)", "dist.barrier()", True),
+    "wait": (BEGIN, "work.wait()", False),
+    "the future": ("future = dist.all_reduce(flat, async_op=True).get_future()", "future.wait()", False),
+    "polling": (BEGIN, "\n    while not work.is_completed(): time.sleep(0.001)", False),
+    "in the next step": (f"step and work.wait(); {BEGIN}", "pass", False),
+    "no background": ("dist.all_reduce(flat)", "flat.div_(world)", False),
+    "a barrier that nobody awaits": ("dist.barrier(async_op=True)", "pass", False),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_an_operation_that_nobody_waits_for_is_named(name, told):
+    call, then, is_fault = USES[name]
+    expected = snapshot(
+        "train.py:7: the script began all_reduce 4 times with async_op=True and never waited for it, so what comes "
+        "next may read or change the tensor while it is still being sent. Keep what the call returns, and call its "
+        "wait() before the tensor is used."
+    )
+    assert told(BACKGROUND.format(call=call, then=then)) == [expected] * is_fault
+
+
+# Replicas that drift apart
+
+TRAIN = """\
+from contextlib import nullcontext
+from torch.nn.parallel import DistributedDataParallel as DDP
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+{before}
+model = DDP(net)
+optimizer = torch.optim.{optimizer}
+{between}
+batches = torch.Generator().manual_seed(rank)
+for step in range(8):
+    with {around}:
+        loss = model(torch.randn(4, 8, generator=batches)).square().mean()
+        loss.backward()
+    {then}
+    if (step + 1) % {every} == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+ADAM, SGD = "Adam(net.parameters(), lr=0.01)", "SGD(net.parameters(), lr=0.01)"
+RIGHT = {"before": "", "optimizer": SGD, "between": "", "around": "nullcontext()", "then": "", "every": 1}
+LOAD = "if {}:\n    net(torch.ones(1, 8)).sum().backward(); early.step(); early.zero_grad()"
+AVERAGE = "for each in net.parameters(): dist.all_reduce(each.data); each.data.div_(world)"
+DRIFTS = {
+    "right": ({}, None),
+    "accumulated, the last pass synchronised": (
+        {"around": "nullcontext() if step % 4 == 3 else model.no_sync()", "every": 4},
+        None,
+    ),
+    "accumulated, the first pass synchronised": (
+        {"around": "nullcontext() if step % 4 == 0 else model.no_sync()", "every": 4},
+        snapshot(
+            "train.py:20: 2 steps of the optimizer used gradients that each rank had accumulated for itself inside "
+            "no_sync(), after the last pass that DDP synchronised: the replicas drift apart. The last forward and "
+            "backward pass before each step must be outside no_sync()."
+        ),
+    ),
+    "the flag, right": (
+        {
+            "between": "model.require_backward_grad_sync = False",
+            "then": "model.require_backward_grad_sync = step % 4 == 2",
+            "every": 4,
+        },
+        None,
+    ),
+    "a step too many at the end": (
+        {"around": "nullcontext() if step % 4 == 3 else model.no_sync()", "every": 2},
+        snapshot(
+            "train.py:20: 2 of 4 steps of the optimizer used gradients that each rank had accumulated for itself "
+            "inside no_sync(): the replicas drift apart. The last forward and backward pass before each step must be "
+            "outside no_sync()."
+        ),
+    ),
+    "local steps, averaged by hand": ({"around": "model.no_sync()", "then": AVERAGE}, None),
+    "unfrozen after DDP": (
+        {"before": "net[0].requires_grad_(False)", "then": "if step == 2: net[0].requires_grad_(True)"},
+        snapshot(
+            "train.py:20: DDP does not reduce the gradient of 2 parameters (0.weight is the first): they needed no "
+            "gradient when DDP wrapped the model at train.py:10, so each rank trains its own values. Unfreeze and add "
+            "parameters before DDP wraps the model, or wrap it anew after that."
+        ),
+    ),
+    "unfrozen, and wrapped anew": (
+        {"before": "net[0].requires_grad_(False)", "then": "if step == 2: model = DDP(net.requires_grad_(True))"},
+        None,
+    ),
+    "frozen for good": ({"before": "net[0].requires_grad_(False)"}, None),
+    "a layer added after DDP": (
+        {"between": "net.append(torch.nn.Linear(1, 1)); optimizer = torch.optim.SGD(net.parameters(), lr=0.01)"},
+        snapshot(
+            "train.py:20: DDP does not reduce the gradient of 2 parameters (3.weight is the first): they came into the "
+            "model after DDP had wrapped it at train.py:10, so each rank trains its own values. Unfreeze and add "
+            "parameters before DDP wraps the model, or wrap it anew after that."
+        ),
+    ),
+    "an optimizer with a state on rank 0": (
+        {
+            "before": f"early = torch.optim.{ADAM}\n{LOAD.format('rank == 0')}",
+            "optimizer": ADAM,
+            "between": "optimizer = early",
+        },
+        snapshot(
+            "train.py:22: the optimizers began the training of the DDP model with different states, so the replicas "
+            "drift apart: rank 0 a state of 4 parameters after 1 step; rank 1 no state. DDP copies weights only: load "
+            "the optimizer's state, too, on every rank."
+        ),
+    ),
+    "an optimizer with a state on all ranks": (
+        {
+            "before": f"early = torch.optim.{ADAM}\n{LOAD.format('True')}",
+            "optimizer": ADAM,
+            "between": "optimizer = early",
+        },
+        None,
+    ),
+    "a scheduler on rank 0 only": (
+        {
+            "between": "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)",
+            "then": "if rank == 0: scheduler.step()",
+        },
+        snapshot(
+            "train.py:20: in step 1 the optimizers of the ranks have different settings, so the replicas drift apart: "
+            "rank 0 lr 0.001; rank 1 lr 0.01. Set them, and step schedulers, alike on every rank."
+        ),
+    ),
+    "a scheduler": (
+        {"between": "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)", "then": "scheduler.step()"},
+        None,
+    ),
+    "weights changed on rank 1": (
+        {"then": "if rank == 1 and step == 3: net[0].weight.data.clamp_(-0.1, 0.1)"},
+        snapshot(
+            "train.py:20: after step 4 of the optimizer the replicas of the DDP model differ: rank 1 holds other "
+            "weights than rank 0; after step 2 they were equal. Look for what ranks do differently to weights or "
+            "gradients between DDP() and that step: loading, clipping, skipping. Run with --check-replicas to see the "
+            "first step and the parameters."
+        ),
+    ),
+    "weights changed on all ranks": ({"then": "if step == 3: net[0].weight.data.clamp_(-0.1, 0.1)"}, None),
+}
+
+
+@pytest.mark.parametrize("name", DRIFTS)
+def test_replicas_that_drift_apart_are_told_with_the_cause(name, told):
+    changed, said = DRIFTS[name]
+    assert told(TRAIN.format(**RIGHT | changed)) == ([said] if said else [])
+
+
+# Advice on what costs time, or may be meant
+
+SEARCH = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(30))
+    def forward(self, x, step):
+        for layer in self.layers[{skipped}:]:
+            x = layer(x)
+        return x
+model = DDP(Net(), {options})
+for step in range(5):
+    model(torch.ones(2, 8), step).sum().backward()
+dist.destroy_process_group()
+"""
+ON = "find_unused_parameters=True"
+SEARCHES = {
+    "on, and all are used": (ON, "0", 1),
+    "on, and some are unused now and then": (ON, "step == 3", 0),
+    "off": ("", "0", 0),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_for_unused_parameters_that_finds_none_is_named(name, told):
+    options, skipped, count = SEARCHES[name]
+    expected = snapshot(
+        "train.py:14: find_unused_parameters is on, and all parameters got a gradient in each of 5 backward passes. "
+        "The search walks the graph and all-reduces a map of the parameters in each pass, and DDP keeps its first "
+        "order of buckets: leave it out."
+    )
+    assert told(SEARCH.format(options=options, skipped=skipped), "find_unused") == [expected] * count
+
+
+@pytest.mark.parametrize(("options", "count"), [("bucket_cap_mb=0.0001", 1), ("bucket_cap_mb=25", 0)])
+def test_many_small_buckets_are_counted(options, count, told):
+    said = told(SEARCH.format(options=options, skipped="0"), "bucket_cap_mb")
+    assert [
+        "buckets of" in each and "With its usual bucket_cap_mb of 25 there would be 1 or" in each for each in said
+    ] == ([True] * count)
+
+
+THREADS = "torch.set_num_threads({})\nfor step in range(3): dist.all_reduce(x)\ndist.destroy_process_group()\n"
+
+
+def test_more_threads_than_cores_are_counted(told):
+    cores = len(os.sched_getaffinity(0))
+    (said,) = told(THREADS.format(cores), "threads")
+    assert said == (
+        f"train.py:5: each of 2 ranks computes with {cores} threads, which is {2 * cores} threads on {cores} cores: "
+        f"they take turns. Use {plural(max(1, cores // 2), 'thread')} a rank (torch.set_num_threads)."
+    )
+    assert told(THREADS.format(1), "thread") == []
+
+
+GATHER = """\
+from torch.distributed.nn.functional import all_gather
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(2):
+    features = model(torch.ones(2, 8) * (rank + 1))
+    every = [torch.empty(2, 4) for _ in range(world)]
+    {gather}
+    torch.cat([features, *every]).square().mean().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+GATHERS = {
+    "plain": ("dist.all_gather(every, features)", 1),
+    "its own put back": ("dist.all_gather(every, features); every[rank] = features", 0),
+    "with a gradient": ("every = all_gather(features)", 0),
+    "detached": ("dist.all_gather(every, features.detach())", 0),
+    "a loss": ("dist.all_gather([torch.empty(()) for _ in range(world)], features.mean())", 0),
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_features_that_are_gathered_without_their_gradient_are_named(name, told):
+    gather, count = GATHERS[name]
+    expected = snapshot(
+        "train.py:11: all_gather gathers a tensor that needs a gradient, and passes none back: to autograd, its "
+        "results are constants. If the loss uses them, put this rank's own tensor back among them, or use "
+        "torch.distributed.nn.functional.all_gather. If not, pass x.detach()."
+    )
+    assert told(GATHER.format(gather=gather), "gathers") == [expected] * count
