@@ -59,6 +59,7 @@ def train(
     """
     rank, gpu, local_rank = dist.get_rank(), device.type == "cuda", device.index
     path, first_epoch, norms = folder / "checkpoint.pt", 0, []
+    micro_batches = MICRO_BATCHES  # in an optimizer step
 
     # 1. The model goes to this rank's device, then it is wrapped, then the optimizer gets its parameters.
     torch.manual_seed(0)
@@ -83,11 +84,11 @@ def train(
         ddp.train()
         for number, (x, y) in enumerate(loader, start=1):
             # 4. Gradients of micro-batches add up. Only the last backward before a step exchanges them.
-            last = number % MICRO_BATCHES == 0 or number == len(loader)
+            last = number % micro_batches == 0 or number == len(loader)
             with nullcontext() if last else ddp.no_sync():
                 with torch.autocast(device.type, dtype=torch.bfloat16):
                     loss = cross_entropy(ddp(x.to(device)), y.to(device))
-                (loss / MICRO_BATCHES).backward()
+                (loss / micro_batches).backward()
             if last:
                 norms.append(torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0))
                 optimizer.step()
@@ -129,7 +130,7 @@ EDITS = {  # what --without makes of a line above
     "sampler": ("DistributedSampler(data, seed=0)", "DistributedSampler(data, num_replicas=1, rank=0)"),
     "set_epoch": ("sampler.set_epoch(epoch)", "pass"),
     "no_sync": ("ddp.no_sync()", "nullcontext()"),
-    "division": ("(loss / MICRO_BATCHES)", "loss"),
+    "division": ("(loss / micro_batches)", "loss"),
     "all_ranks": (
         "evaluate(ddp.module, held_out, device)",
         "evaluate(ddp.module, held_out, device) if rank == 0 else (0, 0)",
@@ -302,7 +303,7 @@ def main() -> None:
         leave_out(without)
 
     device = join()
-    paths = [tempfile.mkdtemp() if dist.get_rank() == 0 else ""]
+    paths = [tempfile.mkdtemp(prefix="train-script-") if dist.get_rank() == 0 else ""]
     dist.broadcast_object_list(paths, device=device)
     folder = Path(paths[0])
     try:

@@ -176,7 +176,7 @@ def source(posed: Posed, option: str | None = None) -> str:
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
-    if not needs_head(variables + code):
+    if not needs_head(variables + code) and "torch" not in code:  # what is imported from torch may ask for the group
         return variables + code
     return IMPORTS + ("" if "init_process_group" in code else JOIN) + variables + code
 

@@ -161,6 +161,21 @@ def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monk
     assert list(tmp_path.glob("elastic-*")) == []
 
 
+@pytest.mark.parametrize("args", [[], ["--without", "module"]], ids=["resumed", "not resumed"])
+def test_the_log_and_the_checkpoint_of_train_script_are_gone_at_the_end(tmp_path, monkeypatch, args):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    source = (demos_dir() / "train_script.py").read_text()
+    end = "            shutil.rmtree(folder)\n"
+    report = '            print(f"files: {sorted(each.name for each in folder.iterdir())}")\n'
+    assert source.count(end) == 1
+    script = tmp_path / "train_script.py"
+    script.write_text(source.replace(end, report + end))
+    seen = watched(script, 2, args)
+    assert seen.end.ok, seen.end.why
+    assert seen.rows["files"][0] == ["['checkpoint.pt', 'metrics.csv']"]
+    assert list(tmp_path.glob("train-script-*")) == []
+
+
 def test_the_drawing_of_a_slow_network_fits_beside_the_name_of_a_rank():
     seen = watched(demos_dir() / "overlap.py", 2, ["--latency", "60"])
     assert seen.end.ok, seen.end.why
