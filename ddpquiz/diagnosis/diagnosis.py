@@ -11,13 +11,24 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from ddpquiz.diagnosis.awaited_keys import key_never_set, waits_for_keys
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
 from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
-from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, explain_failure, find_statuses, what_became_of
+from ddpquiz.diagnosis.rank_status import (
+    NO_RECORD,
+    RankStatus,
+    explain_failure,
+    find_statuses,
+    has_timed_out,
+    standing_in,
+    timeout_of,
+    what_became_of,
+)
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
+    LONGER,
     MIXED,
     MORE_CALLS,
     UNEVEN,
@@ -26,11 +37,12 @@ from ddpquiz.diagnosis.verdict import (
     RankPosition,
     call_at,
     position_of,
+    until_timeout,
     wait,
 )
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Hung, Note, Operation, RankStack
-from ddpquiz.events.formatting import format_place, format_ranks
+from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import silent_faults
 from ddpquiz.jobs.job_record import JobRecord
@@ -64,6 +76,9 @@ def diagnose(
     verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen or {})
     verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
+    if verdict is None or {*verdict.culprits} <= waits_for_keys(state).keys():
+        verdict = key_never_set(state, blocked, statuses, state.time if now is None else now) or verdict
+    verdict = verdict or _late_arrival(state)
     if verdict is None or verdict.fault in ("late", "dead", "absent"):
         verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
@@ -82,6 +97,7 @@ def diagnose(
         verdict
         or _of_death(statuses, state)
         or _of_standstill(state)
+        or _of_standing(state, statuses)
         or _of_silence(state, absent)
         or _no_fault(state, absent)
     )
@@ -90,9 +106,20 @@ def diagnose(
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by its record and its logs; `state` is what its events have led to."""
     if record.log is None:
-        return _or_silent(diagnose(state, absent=record.missing, now=record.until, seen=record.seen), state)
+        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+        return _or_silent(_with_stack(found, state), state)
     said = diagnose_log(record.log)
     return said if record.has_only_logs else _of_both(record, record.log, state, said)
+
+
+def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on a record, with how to see the stack of a late rank if the job may still run."""
+    is_over = state.end or state.hung or state.exited or state.raised
+    if verdict.fault != "late" or not verdict.culprits or is_over:
+        return verdict
+    rank = verdict.culprits[0]
+    look = f"`py-spy dump --pid {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
+    return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
 
 
 def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
@@ -145,14 +172,17 @@ def note_standstill(state: RunState, now: float, since: float, stacks: Collectio
     """A note on which ranks wait for which in a run that may still go on; nothing has moved since `since` seconds."""
     verdict = diagnose(state, now=now, stacks=stacks)
     still = f"No operation and no line of output for {now - since:.0f} s."
-    return Note(now, (*verdict.culprits, 0)[0], f"{still} {_where_ranks_are(verdict, stacks)}")
+    first = (*verdict.culprits, 0)[0]
+    is_late = verdict.fault == "late" and first in state.pids
+    stack = f" `ddpquiz where {state.pids[first]}` shows the stack of rank {first}." if is_late else ""
+    return Note(now, first, f"{still} {_where_ranks_are(verdict, stacks, state)}{stack}")
 
 
 def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
     """What the user learns who ends a run that does not move: where its ranks stood, and what to do about that."""
     verdict = diagnose(state, stacks=stacks)
     advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
-    return _where_ranks_are(verdict, stacks) + advice
+    return _where_ranks_are(verdict, stacks, state) + advice
 
 
 def tell_swallowed_failure(state: RunState) -> str:
@@ -169,12 +199,12 @@ def tell_swallowed_failure(state: RunState) -> str:
     return sentence
 
 
-def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack]) -> str:
+def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack], state: RunState) -> str:
     """What is wrong, or else where each rank is."""
     if verdict.fault != "none":
         return verdict.whole
-    places = (f"rank {stack.rank} at {format_place(stack.file, stack.line)}" for stack in stacks if stack.line)
-    return f"No rank waits for another one: {', '.join(places)}."
+    places = ", ".join(f"{format_ranks(ranks)} {doing}" for doing, ranks in _alike_stacks(stacks, state).items())
+    return f"No rank waits in a recorded call: {places}. What holds them there is not known."
 
 
 # Whom the ranks wait for that do not go on.
@@ -305,7 +335,10 @@ def _of_root(
     }  # a rank that finished after the others had given up lived while they waited
     who, status = format_ranks(culprits), of_culprits[culprits[0]]
     became = what_became_of(of_culprits)
-    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {became}."
+    seconds = timeout_of(state, collective.arrived)
+    waited = f"{format_ranks(collective.arrived)} waited" if seconds else wait(collective.arrived)
+    limit = until_timeout(seconds, _whose(operation))
+    sentence = f"{waited.capitalize()} in {call_at(operation)} for {who}{limit}: {became}."
     last = state.last_call.get(culprits[0])
     positions = [position_of(collective.arrived, operation), *(of_culprits[rank].position(rank) for rank in culprits)]
     limits = _limits_of_absence(operation) if status.absent else ()
@@ -314,13 +347,49 @@ def _of_root(
     return Diagnosis(
         status.kind, culprits, sentence, tuple(positions), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
-        _advice(status.kind, operation, last.operation if last else None),
+        _advice(status.kind, operation, last.operation if last else None, gave_up=bool(seconds)),
         limits,
     )  # fmt: skip
 
 
-def _advice(kind: FaultKind, operation: Operation, last: Operation | None) -> str:
-    """What to do about a rank for which others wait in an operation; `last` is what the rank called last."""
+def _whose(operation: Operation) -> str:
+    """Whose time-out ends an operation: the script may give one to the wait for an asynchronous operation."""
+    return "" if operation.asynchronous or operation.op == "monitored_barrier" else "group's "
+
+
+def _late_arrival(state: RunState) -> Diagnosis | None:
+    """The ranks that came to an operation when the others had given it up after a time-out."""
+    for collective in state.timeline.unfinished:
+        calls = collective.calls
+        gave_up = [rank for rank in collective.arrived
+                   if calls[rank].failed and rank in state.raised and has_timed_out(state.raised[rank])]  # fmt: skip
+        ends = [end for rank in gave_up if (end := calls[rank].ended) is not None]
+        late = tuple(rank for rank in collective.arrived if ends and calls[rank].issued >= min(ends))
+        if not late:
+            continue
+        first, last = min(call.issued for call in calls.values()), calls[late[0]].operation
+        operation = calls[gave_up[0]].operation
+        after = format_seconds(min(calls[rank].issued for rank in late) - first)
+        sentence = (
+            f"{format_ranks(gave_up).capitalize()} waited in {call_at(operation)} for {format_ranks(late)}"
+            f"{until_timeout(timeout_of(state, gave_up), _whose(operation))}: "
+            f"{'it' if len(late) == 1 else 'they'} called {call_at(last)} {after} after the first of them."
+        )
+        positions = position_of(tuple(gave_up), operation), position_of(late, last)
+        return Diagnosis(
+            "late", late, sentence, positions, collective.group, collective.members, collective.index,
+            advice=f"{ADVICE['late']} {LONGER}",
+        )  # fmt: skip
+    return None
+
+
+def _advice(kind: FaultKind, operation: Operation, last: Operation | None, *, gave_up: bool) -> str:
+    """What to do about a rank for which others wait in an operation, or waited until they `gave_up`.
+
+    `last` is what the rank called last.
+    """
+    if kind == "late" and gave_up:
+        return f"{ADVICE[kind]} {LONGER}"
     if kind == "left" and operation.bucket is not None:
         return UNEVEN
     repeats = last is not None and last.place == operation.place
@@ -416,7 +485,7 @@ def _of_standstill(state: RunState) -> Diagnosis | None:
     """Where the ranks of a run are that hangs for a reason that no call shows, such as a lock."""
     if state.hung is None:
         return None
-    groups = _alike_stacks(state.hung)
+    groups = _alike_stacks(state.hung.ranks, state)
     texts = [f"{format_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {doing}" for doing, ranks in groups.items()]
     waiting = {stack.rank for stack in state.hung.ranks if stack.waits_in}
     culprits = tuple(sorted({*state.all_ranks} - waiting)) or state.all_ranks
@@ -424,12 +493,39 @@ def _of_standstill(state: RunState) -> Diagnosis | None:
     return Diagnosis("late", culprits, sentence, advice=ADVICE["late"])
 
 
-def _alike_stacks(hung: Hung) -> dict[str, list[int]]:
+def _alike_stacks(stacks: Collection[RankStack], state: RunState) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
-    for stack in hung.ranks:
+    for stack in stacks:
         place = f"at {format_place(stack.file, stack.line)}" if stack.line else "stopped, or busy in native code"
-        groups.setdefault(f"in {stack.waits_in} {place}" if stack.waits_in else place, []).append(stack.rank)
+        inside, what_for = stack.waits_in, ""
+        if not inside and (stands := standing_in(stack.rank, state)):
+            inside, what_for = stands
+        groups.setdefault(f"in {inside} {place}{what_for}" if inside else place, []).append(stack.rank)
     return groups
+
+
+def _of_standing(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+    """The ranks that have stood still for long outside of communication, and have not ended."""
+    ended = state.exited.keys() | state.finished.keys() | state.raised.keys()
+    standing = {
+        rank: status for rank, status in statuses.items()
+        if rank not in ended and standing_in(rank, state) and state.time - state.stands[rank].time >= _STANDS
+    }  # fmt: skip
+    if not standing:
+        return None
+    positions = tuple(status.position(rank) for rank, status in standing.items())
+    became = what_became_of(standing)
+    culprits = tuple(standing)
+    who = "" if became.startswith("rank") else format_ranks(culprits)
+    texts = became if not who else f"{who}{became.removeprefix('it').removeprefix('they')}"
+    sentence = f"{texts[0].upper()}{texts[1:]}. No rank waits for another one in a recorded call."
+    return Diagnosis(
+        "late", culprits, sentence, positions, advice=ADVICE["late"],
+        limits=("Whether that ends by itself is not known.",),
+    )  # fmt: skip
+
+
+_STANDS = 5.0  # seconds
 
 
 def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:

@@ -1,11 +1,12 @@
 """Ranks that do not get out of `init_process_group` or `new_group`: who forms other groups, never comes, or is late."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, what_became_of
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, FaultKind, RankPosition, wait
+from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, timeout_of, what_became_of
+from ddpquiz.diagnosis.verdict import ADVICE, LONGER, Diagnosis, FaultKind, RankPosition, until_timeout, wait
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import JOIN, Forming
+from ddpquiz.events.event import JOIN, Forming, Joining
 from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
 
@@ -47,7 +48,7 @@ def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: fl
         if missing:
             callers = tuple(sorted(waiting))
             first = waiting[callers[0]]
-            if verdict := _of_late(missing, _position(callers, first), "new_group", statuses):
+            if verdict := _of_late(missing, _position(callers, first), "new_group", statuses, state):
                 return verdict
     return _late_in_joining(state, statuses, now)
 
@@ -56,19 +57,83 @@ def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus], now: f
     gave_up = {rank for rank, raised in state.raised.items() if has_timed_out(raised)} - state.last_call.keys()
     waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.waits_in(rank) == JOIN)))
     missing = {*state.all_ranks} - state.joined - {*waiting} - state.last_call.keys()
-    if not waiting or not missing:
+    if not waiting:
         return None
-    since = max(state.joining_since.get(rank, now) for rank in waiting)
+    if not missing:
+        return _never_meet(waiting, bool(gave_up), state, now)
+    since = max(state.joining[rank].time if rank in state.joining else now for rank in waiting)
     if not gave_up and now - since < _LONG:  # the others may just be about to come
         missing = {rank for rank in missing if statuses[rank].seen or statuses[rank].kind != "late"}
     if not gave_up:
         missing = {rank for rank in missing if not statuses[rank].absent}
     file, line = state.places.get(waiting[0], ("", 0))
-    return _of_late(missing, RankPosition(waiting, JOIN, file, line), JOIN, statuses)
+    return _of_late(missing, RankPosition(waiting, JOIN, file, line), JOIN, statuses, state)
+
+
+def _never_meet(waiting: tuple[int, ...], gave_up: bool, state: RunState, now: float) -> Diagnosis | None:
+    """The diagnosis that ranks do not get out of init_process_group although all have called it."""
+    asked = {rank: joining for rank, joining in sorted(state.joining.items()) if rank in state.all_ranks}
+    if not waiting or any(rank not in asked for rank in waiting):
+        return None
+    file, line = state.places.get(waiting[0], ("", 0))
+    at = f" at {format_place(file, line)}" if line else ""
+    waited = f"{_capitalized(wait(waiting))} in {JOIN}{at}"
+    position = RankPosition(waiting, JOIN, file, line)
+    size = max(asked[rank].size for rank in waiting)
+    by_address, by_size = _sides(asked, "address"), _sides(asked, "size")
+    by_rank = {rank: ranks for rank, ranks in _sides(asked, "asked_rank").items() if len(ranks) > 1}
+    if len(by_address) > 1:
+        where = "; ".join(f"{format_ranks(ranks)} look{'s' * (len(ranks) == 1)} for the others at {address}"
+                          for address, ranks in by_address.items())  # fmt: skip
+        return Diagnosis("signature", _few(by_address), f"{waited}: {where}.", (position,), advice=_ONE_ADDRESS)
+    if len(by_size) > 1:
+        what = "; ".join(f"{format_ranks(ranks)} ask{'s' * (len(ranks) == 1)} for {size} ranks"
+                         for size, ranks in by_size.items())  # fmt: skip
+        return Diagnosis("signature", _few(by_size), f"{waited}: {what}.", (position,), advice=_ONE_SIZE)
+    if size > state.ranks:
+        what = f"for {size} ranks, but the job has only {state.ranks}"
+        return Diagnosis("signature", waiting, f"{waited} {what}.", (position,), advice=_ONE_SIZE)
+    if by_rank:
+        number, ranks = next(iter(by_rank.items()))
+        what = f"{format_ranks(ranks)} each join as rank {number}"
+        return Diagnosis("signature", tuple(ranks), f"{waited}: {what}.", (position,), advice=_ONE_RANK)
+    since = max(asked[rank].time for rank in waiting)
+    if not gave_up and state.hung is None and now - since < _LONG:
+        return None  # they are about to meet
+    sentence = f"{waited}, which every rank has called, and do not get out of it."
+    return Diagnosis("late", (), sentence, (position,), advice=_NETWORK, limits=("What they wait for is not known.",))
+
+
+_ONE_ADDRESS = "All ranks must name the same MASTER_ADDR and MASTER_PORT, or the same init_method."
+_ONE_SIZE = (
+    "Take the world size from WORLD_SIZE, which the launcher sets for all ranks; `--nproc` says how many it starts."
+)
+_ONE_RANK = "Each rank of the job needs a number of its own: take it from RANK, which the launcher sets."
+_NETWORK = (
+    "Find out what keeps the ranks from connecting: a firewall, the network interface (GLOO_SOCKET_IFNAME), or an "
+    "address that another job uses too."
+)
+
+
+def _sides(asked: Mapping[int, Joining], what: str) -> dict[Any, list[int]]:
+    """The ranks by what they ask for; those of which that is unknown count as no side."""
+    sides: dict[Any, list[int]] = {}
+    for rank, joining in asked.items():
+        if (value := getattr(joining, what)) not in ("", 0 if what == "size" else None):
+            sides.setdefault(value, []).append(rank)
+    return sides
+
+
+def _few(sides: Mapping[Any, list[int]]) -> tuple[int, ...]:
+    """The ranks that are not of the largest side; all of them if there is none."""
+    most = max(map(len, sides.values()))
+    largest = [ranks for ranks in sides.values() if len(ranks) == most]
+    few = [rank for ranks in sides.values() if len(largest) > 1 or ranks is not largest[0] for rank in ranks]
+    return tuple(sorted(few))
 
 
 def _of_late(
-    missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus]
+    missing: Collection[int], waiting: RankPosition, call: str, statuses: Mapping[int, RankStatus], state: RunState
 ) -> Diagnosis | None:
     """The diagnosis that ranks wait in a call for missing ranks: those that died, or else left, or else others."""
     for kind in ("dead", "left", "absent", "late"):
@@ -78,9 +143,12 @@ def _of_late(
         status = statuses[culprits[0]]
         became = what_became_of({rank: statuses[rank] for rank in culprits})
         at = f" at {format_place(waiting.file, waiting.line)}" if waiting.line else ""
-        sentence = f"{_capitalized(wait(waiting.ranks))} in {call}{at} for {format_ranks(culprits)}: {became}."
+        limit = until_timeout(timeout_of(state, waiting.ranks))
+        waited = f"{format_ranks(waiting.ranks)} waited" if limit else wait(waiting.ranks)
+        sentence = f"{_capitalized(waited)} in {call}{at} for {format_ranks(culprits)}{limit}: {became}."
         positions = waiting, *(statuses[rank].position(rank) for rank in culprits)
-        return Diagnosis(status.kind, culprits, sentence, positions, advice=ADVICE[kind])
+        longer = f" {LONGER}" if limit and kind == "late" else ""
+        return Diagnosis(status.kind, culprits, sentence, positions, advice=f"{ADVICE[kind]}{longer}")
     return None
 
 

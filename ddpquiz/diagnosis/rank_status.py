@@ -15,7 +15,14 @@ from typing import Literal
 from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition, call_at
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
-from ddpquiz.events.formatting import code_at, format_bytes, format_place, format_ranks, frames_in, own_frame
+from ddpquiz.events.formatting import (
+    code_at,
+    format_bytes,
+    format_place,
+    format_ranks,
+    frames_in,
+    own_frame,
+)
 from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 
@@ -31,22 +38,25 @@ _CONSEQUENCE = re.compile(
     r"Failed to recv, got 0 bytes"
 )
 _TIMED_OUT = re.compile(
-    r"Timed out waiting (\d{1,12})ms|wait timeout after (\d{1,12})ms|Timed out after (\d{1,9}) seconds waiting"
+    r"(?:Timed out waiting|wait timeout after|failed to pass monitoredBarrier in) (?P<ms>\d{1,12}) ?ms|"
+    r"Timed out after (?P<s>\d{1,9}) seconds waiting"
 )
 
 
 _LONGEST = 300  # characters of a message that a sentence quotes
 _MOST_MESSAGES = 4  # of different ranks that a sentence quotes
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>[\d ]+\d)")
-_PLURAL = {"has": "have", "was": "were", "is": "are", "does": "do", "its record ends": "their records end"}
+_PLURAL = {
+    "has": "have", "was": "were", "is": "are", "does": "do", "waits": "wait", "its record ends": "their records end",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RankStatus:
     """`kind` is "late" for a rank that still runs; `words` continue the sentence "rank 2 ...".
 
-    `file` and `line` are where it stands or died, if that is known; `limit` says what is not known. `seen` is True if a
-    stack shows where it stands.
+    `file` and `line` are where it stands or died, if that is known, and `then` goes on after that place. `limit` says
+    what is not known. `seen` is True if a stack shows where it stands.
     """
 
     kind: Literal["late", "left", "dead", "absent"]
@@ -56,16 +66,20 @@ class RankStatus:
     limit: str = ""
     absent: bool = False
     seen: bool = False
+    then: str = ""
 
     @property
     def plural_words(self) -> str:
         """What continues the sentence "they ..."; an error that is quoted stays as it is."""
         if self.words.startswith("raised "):
             return self.words
-        return re.sub(r"\b(?:has|was|is|does|its record ends)\b", lambda word: _PLURAL[word[0]], self.words)
+        words, tick, code = self.words.partition("`")
+        return (
+            re.sub(r"\b(?:has|was|is|does|waits|its record ends)\b", lambda word: _PLURAL[word[0]], words) + tick + code
+        )
 
     def position(self, rank: int) -> RankPosition:
-        return RankPosition((rank,), self.words, self.file, self.line)
+        return RankPosition((rank,), self.words + self.then, self.file, self.line)
 
 
 def what_became_of(statuses: Mapping[int, RankStatus]) -> str:
@@ -77,7 +91,7 @@ def what_became_of(statuses: Mapping[int, RankStatus]) -> str:
     for status, ranks in ranks_with.items():
         who = format_ranks(ranks) if len(ranks_with) > 1 else "it" if len(ranks) == 1 else "they"
         place = f" at {format_place(status.file, status.line)}" if status.line else ""
-        parts.append(f"{who} {status.words if len(ranks) == 1 else status.plural_words}{place}")
+        parts.append(f"{who} {status.words if len(ranks) == 1 else status.plural_words}{place}{status.then}")
     return "; ".join(parts)
 
 
@@ -125,8 +139,22 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
     file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
+    if stands := standing_in(rank, state):
+        expression, what_for = stands
+        return RankStatus("late", f"waits in {expression}", file, line, seen=stack is not None, then=what_for)
     words = f"has not reached this call{' and was last seen' if line else ''}"
     return RankStatus("late", words, file, line, seen=stack is not None)
+
+
+def standing_in(rank: int, state: RunState) -> tuple[str, str] | None:
+    """The expression in which the main thread of a rank stands still outside of communication, and for what it waits.
+
+    Both are parts of a sentence, between which the place stands; the second one may be empty.
+    """
+    stands = state.stands.get(rank)
+    if stands is None or state.blocked_in(rank):
+        return None
+    return f"`{stands.stands_in}`", f" for {stands.waits_for}" if stands.waits_for else ""
 
 
 def _silent_first(state: RunState, absent: Collection[int]) -> int | None:
@@ -160,7 +188,20 @@ def is_consequence(message: str) -> bool:
 
 def has_timed_out(raised: Raised) -> bool:
     """Whether a rank raised this because another one did not arrive in time."""
-    return is_consequence(raised.message) and bool(re.search("imed out|wait timeout", raised.message))
+    return is_consequence(raised.message) and bool(
+        re.search("imed out|wait timeout|failed to pass monitoredBarrier", raised.message)
+    )
+
+
+def timeout_of(state: RunState, ranks: Collection[int]) -> float:
+    """The seconds after which some of the ranks gave up waiting for others; 0 if none did."""
+    return max((_waited(state.raised[rank].message) for rank in ranks if rank in state.raised), default=0.0)
+
+
+def _waited(message: str) -> float:
+    """The time-out that a message names, in seconds; 0 if it names none."""
+    found = _TIMED_OUT.finditer(message)
+    return max((float(each["s"] or 0) + float(each["ms"] or 0) / 1000 for each in found), default=0.0)
 
 
 def failed_in_communication(state: RunState) -> bool:
@@ -178,15 +219,10 @@ def has_failed(state: RunState) -> bool:
 def hang_behind_timeouts(now: float, stacks: tuple[RankStack, ...], state: RunState) -> Hung | None:
     """The hang that made every failed rank fail: it waited as long as the time-out of its group allows."""
     texts = [raised.message for raised in state.raised.values()]
-    waited = [max(map(_seconds, _TIMED_OUT.findall(text)), default=0.0) for text in texts]
+    waited = [_waited(text) for text in texts]
     if not any(waited) or not all(consequence for consequence, _, _ in _failures(state)):
         return None
     return Hung(now, max(waited), tuple(_before_timeout(stack, state) for stack in stacks))
-
-
-def _seconds(numbers: tuple[str, str, str]) -> float:
-    send, store, join = (float(text or 0) for text in numbers)
-    return max(send / 1000, store / 1000, join)
 
 
 def _before_timeout(stack: RankStack, state: RunState) -> RankStack:

@@ -292,6 +292,68 @@ def special_ranks(
     return frozenset(special)
 
 
+def ranks_that_reach(file: str, line: int, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """Which of all ranks of a job come to a line, as far as the conditions around it and around its caller tell."""
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ranks
+    expressions = _RankExpressions(_values_by_name(tree), ranks, len(ranks))
+    return tuple(
+        rank for rank in ranks
+        if all(bool(value) is wanted for test, wanted in _conditions(tree, line, _ROUNDS)
+               if (value := _Evaluation(expressions, rank).of(test)) is not _UNKNOWN)
+    )  # fmt: skip
+
+
+def _conditions(tree: ast.Module, line: int, deep: int) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the tests around a line, and what they must be worth; also those around the one call of its function."""
+    scope, around = _scope_of(tree, line)
+    for each in around:
+        if isinstance(each, ast.If) and each.body[0].lineno <= line:
+            yield each.test, line <= (each.body[-1].end_lineno or 0)
+    if isinstance(scope, ast.Module) or not deep:
+        return
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node) == scope.name]
+    if len(calls) == 1:
+        yield from _conditions(tree, calls[0].lineno, deep - 1)
+
+
+_ROUNDS = 5  # names that stand for each other
+_SETTERS = ("set", "add", "append", "compare_set", "multi_set", "queue_push")  # methods of a store
+
+
+def lines_that_set(file: str, key: str) -> list[int]:
+    """The lines of a script that may set a key of a store: they name it, or a text that it fits."""
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    values = _values_by_name(tree)
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SETTERS:
+            named = [*node.args[:1], *(each.value for each in node.keywords if each.arg in ("key", "keys"))]
+            asked = [
+                part for each in named for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])
+            ]
+            if any(re.fullmatch(_pattern(each, values), key, re.DOTALL) for each in asked):
+                lines.add(node.lineno)
+    return sorted(lines)
+
+
+def _pattern(node: ast.expr, values: Mapping[str, ast.expr], deep: int = _ROUNDS) -> str:
+    """What a text may be that an expression makes; nothing that fits if it could be any text."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return re.escape(text)
+        case ast.JoinedStr(values=parts):
+            return "".join(_pattern(each, values) if isinstance(each, ast.Constant) else ".*" for each in parts)
+        case ast.Name(id=name) if name in values and deep:
+            return _pattern(values[name], values, deep - 1)
+    return "(?!)"
+
+
 def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
     """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
     if not around:

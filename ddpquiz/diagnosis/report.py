@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ddpquiz.diagnosis.verdict import Diagnosis, RankPosition
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
-from ddpquiz.events.timeline import RankTime
+from ddpquiz.events.timeline import PICKLING, RankTime
 from ddpquiz.jobs.job_record import JobRecord
 
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
@@ -86,7 +86,8 @@ def line_cells(cost: LineCost) -> tuple[str, ...]:
     """The cells below LINE_HEADS."""
     calls = f"{cost.calls // cost.ranks:,} x {cost.ranks}"
     lasted = format_seconds(cost.seconds) if cost.seconds else "-"  # no rank waited for it
-    return calls, format_bytes(cost.bytes), lasted, format_seconds(cost.waiting) if cost.waiting else "-"
+    brought = "-" if cost.op == PICKLING else format_bytes(cost.bytes)  # its collectives bring them
+    return calls, brought, lasted, format_seconds(cost.waiting) if cost.waiting else "-"
 
 
 def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:

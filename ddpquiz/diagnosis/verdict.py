@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ddpquiz.events.event import JOIN, Operation
-from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, format_shapes
 from ddpquiz.events.run_state import RunState
 
 FaultKind = Literal[
@@ -90,8 +90,7 @@ ADVICE = {
     "a group must make the same calls.",
     "order": "Make all ranks of the group call the same operations in the same order.",
     "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print what differs before that line.",
-    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. While the job runs, "
-    "`ddpquiz where PID` shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a lock.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
     "raised": "Read the whole traceback in the output of that rank.",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
@@ -144,6 +143,17 @@ def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_be
     if {*ops} == {"send"}:
         return "All of them send, and none receives: let one side receive first, or send with isend."
     return "Every send needs a receive that runs at the same time: let one side receive first, or send with isend."
+
+
+LONGER = (
+    "If it needs that long, give the group a longer time-out: `timeout=` of init_process_group or new_group, as "
+    "`timedelta(minutes=30)`."
+)
+
+
+def until_timeout(seconds: float, whose: str = "") -> str:
+    """What follows "ranks 1-3 waited ..." where they gave up after some seconds; nothing if they did not."""
+    return f" until the {whose}time-out of {format_seconds(seconds)} had passed" if seconds else ""
 
 
 # How the call of an operation is written in sentences.

@@ -15,6 +15,7 @@ from ddpquiz.events.collective import Call, Collective
 from ddpquiz.events.event import (
     POINT_TO_POINT,
     CallPlace,
+    CoresMissed,
     GatheredGradient,
     GradientChecksum,
     Issued,
@@ -44,6 +45,27 @@ Place = tuple[str, int]  # file and line
 
 
 @dataclass(slots=True)
+class Growth:
+    """How the bytes that ranks bring to a call change from one call of a rank to its next."""
+
+    smallest: int
+    largest: int
+    compared: int = 0
+    grew: int = 0
+    shrank: int = 0
+    last: dict[int, int] = field(default_factory=dict)  # by rank
+
+    def add(self, rank: int, count: int) -> None:
+        before = self.last.get(rank)
+        self.last[rank] = count
+        self.smallest, self.largest = min(self.smallest, count), max(self.largest, count)
+        if before is not None:
+            self.compared += 1
+            self.grew += count > before
+            self.shrank += count < before
+
+
+@dataclass(slots=True)
 class Cost:
     """What the calls of one operator in one line of the script have cost, over all ranks."""
 
@@ -57,6 +79,7 @@ class Cost:
     rounds: int = 0  # calls that ask for the same as the first
     seconds: float = 0.0  # for which it blocked ranks
     waiting: float = 0.0  # of these, until the last rank entered
+    growth: dict[str, Growth] = field(default_factory=dict)  # by dtype
 
 
 @dataclass(slots=True)
@@ -85,11 +108,25 @@ class Costs:
         cost.ranks.add(rank)
         cost.bytes += operation.bytes
         cost.dtypes.add(operation.dtype)
+        growth = cost.growth.get(operation.dtype)
+        if growth is None:
+            growth = cost.growth[operation.dtype] = Growth(operation.bytes, operation.bytes)
+        growth.add(rank, operation.bytes)
         cost.is_ddp |= operation.bucket is not None
         cost.first = cost.first or operation
         cost.rounds += operation == cost.first
         cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
         self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
+
+    def count_objects(self, rank: int, place: CallPlace) -> None:
+        """Count a call that sends objects, besides its collectives."""
+        cost = self.lines[place]
+        cost.calls += 1
+        cost.ranks.add(rank)
+
+    def count_pickling(self, place: CallPlace, seconds: float) -> None:
+        """Count the seconds of such a call in which it did not communicate."""
+        self.lines[place].seconds += seconds
 
     def count_collective(self, collective: Collective) -> None:
         """Count a collective that its last member has just entered."""
@@ -297,7 +334,7 @@ def _after(lane: _Lane, met: Hashable) -> list[_Activity]:
 # Marks of which the last one of a rank counts
 _KEPT: dict[type[Mark], str] = {
     TensorRead: "read", MemoryPeak: "memory", UnreducedGradient: "unreduced", SearchedUnused: "searched",
-    ThreadCount: "threads",
+    ThreadCount: "threads", CoresMissed: "missed_cores",
 }  # fmt: skip
 
 
@@ -321,6 +358,7 @@ class RankTraining:
     gradient_sums: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
     read: TensorRead | None = None  # where it reads a tensor in each step
     memory: MemoryPeak | None = None
+    missed_cores: CoresMissed | None = None
     buckets: int = 0  # of all synchronised passes
     bucket_bytes: int = 0
     unsynced: list[tuple[int, bool]] = field(default_factory=list)  # steps with gradients of this rank's own, as _step

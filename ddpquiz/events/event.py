@@ -209,11 +209,17 @@ class Dropped(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Alive(RankEvent):
-    """A rank runs on, and its main thread computes at this line: seen now and then."""
+    """A rank runs on, and its main thread is at this line: seen now and then.
+
+    Where that thread stands still and uses no processor, `stands_in` is the expression that it does not get out of
+    (`thread.join()`), and `waits_for` the thread or process whose end it waits for, in words, if that is known.
+    """
 
     event: ClassVar[str] = "alive"
     file: File
     line: Line
+    stands_in: Name = ""
+    waits_for: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +443,14 @@ class MemoryPeak(Marked):
 
 
 @dataclass(frozen=True, slots=True)
+class CoresMissed(Marked):
+    """For how many seconds the threads of a rank, added up, could have run until its end while no core was free."""
+
+    what: ClassVar[str] = "cores"
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptFinished(Marked):
     """The script has reached its end and did not fail."""
 
@@ -461,11 +475,18 @@ class ReplicaSums(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Joining(RankEvent):
-    """A rank waits for the others to form a process group, until `done`; `line` is 0 outside the script."""
+    """A rank waits for the others to form a process group, until `done`; `line` is 0 outside the script.
+
+    `size` is how many ranks it asks for (0 if that is unknown), `asked_rank` which of them it is to be, and `address`
+    where it looks for the others.
+    """
 
     event: ClassVar[str] = "joining"
     done: bool
     line: Line
+    size: Count = 0
+    asked_rank: Peer | None = None
+    address: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,6 +501,36 @@ class Forming(RankEvent):
     file: File
     line: Line
     members: Ranks = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWaiting(RankEvent):
+    """The main thread of a rank waits in a call of a store (`store.get`) until its keys are set, or is `done`.
+
+    `failed` if it gave up, as it does after the time-out of the call.
+    """
+
+    event: ClassVar[str] = "store"
+    done: bool
+    op: Name
+    keys: Annotated[tuple[Name, ...], Range(0, 1_000)]
+    file: File
+    line: Line
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsSent(RankEvent):
+    """The main thread of a rank enters a call that sends Python objects, such as `all_gather_object`, or has left it.
+
+    Its collectives are events of their own; the rest of the time it pickles and copies.
+    """
+
+    event: ClassVar[str] = "objects"
+    done: bool
+    op: Name
+    file: File
+    line: Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,11 +613,13 @@ class End:
 Mark = (
     OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
     | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | NeverAwaited
-    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | ScriptFinished
+    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | CoresMissed
+    | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
-    | Mark | ReplicaSums | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
+    | Mark | ReplicaSums | Joining | Forming | StoreWaiting | ObjectsSent | Claimed | Raised | Note | Exited | Hung
+    | End
 )  # fmt: skip
 
 

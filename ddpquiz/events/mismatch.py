@@ -183,10 +183,14 @@ class Mismatches:
 
 
 def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) -> Mismatch | None:
-    """Return that some members never call an operation: they have exited with status 0, or the run hangs."""
+    """Return that some members never call an operation: they have exited with status 0, or wait elsewhere in a hang.
+
+    A rank that is late in a hang may still come.
+    """
     positions = {each.rank: each for each in hung.ranks} if hung else {}
     awaited = collective.awaited
-    if not awaited or any(exits.get(rank) != 0 and rank not in positions and rank != ANY_SOURCE for rank in awaited):
+    alive = [rank for rank in awaited if exits.get(rank) != 0 and rank != ANY_SOURCE]
+    if not awaited or any(rank not in positions or not positions[rank].waits_in for rank in alive):
         return None
     if awaited == (ANY_SOURCE,) and not (hung or exits):
         return None
@@ -198,8 +202,7 @@ def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) ->
             sides.append(Side((rank,), "", detail="finished"))
         else:
             position = positions[rank]
-            detail = "" if position.waits_in else "not communicating"
-            sides.append(Side((rank,), position.waits_in, position.file, position.line, detail))
+            sides.append(Side((rank,), position.waits_in, position.file, position.line))
     sides.sort(key=lambda side: side.ranks or (ANY_SOURCE,))
     return Mismatch("missing", collective.group, collective.members, collective.index, tuple(_joined(sides)))
 

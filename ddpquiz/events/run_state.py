@@ -45,7 +45,10 @@ class RunState:
     last_call: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     last_result: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
-    joining_since: dict[int, float] = field(default_factory=dict)  # rank -> when it last called init_process_group
+    joining: dict[int, events.Joining] = field(default_factory=dict)  # rank -> how it last called init_process_group
+    store_waits: dict[int, events.StoreWaiting] = field(default_factory=dict)  # rank -> the keys that it waits for
+    missed_keys: dict[int, events.StoreWaiting] = field(default_factory=dict)  # the last ones that a rank gave up
+    stands: dict[int, events.Alive] = field(default_factory=dict)  # rank -> where its main thread stands still
     groups: GroupCalls = field(default_factory=GroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
@@ -78,6 +81,7 @@ class RunState:
 
     def _issue(self, event: events.Issued) -> None:
         rank, number, operation = event.rank, event.number, event.operation
+        self.stands.pop(rank, None)
         self.waits.setdefault(rank, {})[number] = operation.op
         if operation.in_background and not self._on_gpu:
             self.background.add((rank, number))
@@ -106,7 +110,8 @@ class RunState:
         self.groups.restart(event.rank)
         self.joined.discard(event.rank)
         self.finished.pop(event.rank, None)
-        for known in (self.exited, self.raised, self.last_call, self.last_result, *self.claims.values()):
+        for known in (self.exited, self.raised, self.last_call, self.last_result, self.store_waits, self.stands,
+                      *self.claims.values()):  # fmt: skip
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
     def _join(self, event: events.Joining) -> None:
@@ -117,7 +122,8 @@ class RunState:
             self.joined.add(event.rank)
         else:
             waits[0] = JOIN
-            self.joining_since[event.rank] = event.time
+            self.joining[event.rank] = event
+            self.stands.pop(event.rank, None)
 
     def _form(self, event: events.Forming) -> None:
         self.places[event.rank] = event.file, event.line
@@ -125,6 +131,18 @@ class RunState:
         if not event.done:
             self.waits[event.rank][0] = FORM
         self.groups.add(event, self.ranks)
+
+    def _wait_for_keys(self, event: events.StoreWaiting) -> None:
+        self.places[event.rank] = event.file, event.line
+        self.stands.pop(event.rank, None)
+        if event.done:
+            self.waits.get(event.rank, {}).pop(0, None)
+            waited = self.store_waits.pop(event.rank, None)
+            if waited and event.failed:
+                self.missed_keys[event.rank] = waited
+        else:
+            self.waits.setdefault(event.rank, {})[0] = event.op
+            self.store_waits[event.rank] = event
 
     def _claim(self, event: events.Claimed) -> None:
         self.places[event.rank] = self.script, event.line
@@ -136,13 +154,20 @@ class RunState:
 
     def _locate(self, event: events.Alive) -> None:
         self.places[event.rank] = event.file, event.line
+        if not event.stands_in:
+            self.stands.pop(event.rank, None)
+        elif (before := self.stands.get(event.rank)) is None or before.stands_in != event.stands_in:
+            self.stands[event.rank] = event
+        else:
+            self.stands[event.rank] = replace(event, time=before.time)  # it stands there since then
 
     def _finish_script(self, event: events.ScriptFinished) -> None:
         self.finished[event.rank] = event.time
 
     def _exit(self, event: events.Exited) -> None:
         self.exited[event.rank] = event
-        self._clear_waits(event.rank)
+        if not event.stopped:  # else it was ended while it waited, which says why
+            self._clear_waits(event.rank)
 
     def _clear_waits(self, rank: int) -> None:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
@@ -180,6 +205,7 @@ class RunState:
         events.Result: _set_result,
         events.Joining: _join,
         events.Forming: _form,
+        events.StoreWaiting: _wait_for_keys,
         events.Claimed: _claim,
         events.Raised: _raise,
         events.ScriptFinished: _finish_script,

@@ -5,14 +5,14 @@ Each rule of advice speaks only where it is certain, about something that the sc
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Place
-from ddpquiz.events.event import NeverAwaited
+from ddpquiz.events.costs import ComputeSpan, Cost, DelayCosts, Growth, Place
+from ddpquiz.events.event import CallPlace, NeverAwaited
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
-from ddpquiz.events.timeline import RankTime, Timeline
+from ddpquiz.events.timeline import PICKLING, RankTime, Timeline
 from ddpquiz.plural import plural
 
 _LINES = 10  # lines of the script that a summary lists
@@ -73,7 +73,11 @@ class CostliestLine:
             what += f" ({self.before})"
         cost = f"{format_seconds(self.seconds)} in all, {self.share:.0%} of their time"
         if self.rank is None:
-            return f"{what} cost the ranks most: in turn, they waited for each other there, {cost}."
+            return (
+                f"{what} cost the ranks most: in turn, they waited for each other there, {cost}. The work is uneven "
+                "from step to step, and no single rank is the cause: give all ranks about as much work in each step, "
+                "such as batches of equal length."
+            )
         return (
             f"{what} cost the other ranks most: they waited for {format_ranks([self.rank])}, which spent longer there "
             f"than they did, {cost}."
@@ -145,6 +149,7 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
         *_single_numbers(timeline, lifetime),
         *_small_all_reduces(timeline, lifetime),
         *_objects_in_a_loop(timeline, lifetime),
+        *_growing(timeline, lifetime),
         *_barriers_in_a_loop(timeline, lifetime),
         *_read_in_each_step(timeline),
     ]
@@ -178,6 +183,7 @@ _BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
 _OFTEN = 20  # calls of a rank that make a loop
 _WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
 _MOSTLY = 0.3  # of the ranks' time that small calls must cost
+_REPEATS, _NEARLY, _TIMES = 8, 0.8, 3  # calls of a rank that grow, the share of them, and how much at least
 _MOST_SETTINGS = 100  # of an optimizer that a rank reports
 _COLLECTIVES = 10  # from which on a rank can be called late
 
@@ -550,10 +556,36 @@ def _objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
     for op in ("all_gather", "all_gather_into_tensor", "broadcast", "gather", "scatter"):
         for place, cost, calls in _loops(timeline, lifetime, op):
             if cost.dtypes == {"int64", "uint8"}:
+                seconds = cost.seconds + _pickling(timeline, cost)
                 yield (
                     f"{place}: each rank sent {plural(calls // 2, 'object')} through {op} as pickles, which cost "
-                    f"{_share(cost.seconds, lifetime)}. Send tensors instead, or all objects at once."
+                    f"{_share(seconds, lifetime)}. Send tensors instead, or all objects at once."
                 )
+
+
+def _pickling(timeline: Timeline, cost: Cost) -> float:
+    """The seconds that calls in a line pickled, besides what their collectives cost."""
+    if cost.first is None or (place := (cost.first.file, cost.first.line, PICKLING)) not in timeline.costs.lines:
+        return 0.0
+    return timeline.costs.lines[place].seconds
+
+
+def _growing(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Calls in a line bring more and more, as they do where everything so far is sent again each time."""
+    for (file, line, op), cost in timeline.costs.lines.items():
+        grows = [each for each in cost.growth.values() if _grows(each, len(cost.ranks))]
+        if grows and cost.seconds + _pickling(timeline, cost) > _WORTH * lifetime:
+            worst = max(grows, key=lambda each: each.largest)
+            yield (
+                f"{format_place(file, line)}: nearly each {op} brought more than the one before, from "
+                f"{format_bytes(worst.smallest)} at first to {format_bytes(worst.largest)} on each rank: what was sent "
+                f"once is sent again. Send only what is new, and let the receivers keep the rest."
+            )
+
+
+def _grows(growth: Growth, ranks: int) -> bool:
+    often = growth.compared >= _REPEATS * ranks and growth.grew >= _NEARLY * growth.compared
+    return often and not growth.shrank and growth.largest >= max(_SMALL, _TIMES * growth.smallest)
 
 
 def _barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
@@ -581,6 +613,8 @@ def _share(seconds: float, lifetime: float) -> str:
 
 _SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost
 _ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
+_MOST_OF = 0.5  # of what the computing between two calls cost, for a line to be named
+_BY_CHANCE = 0.3  # of the seconds for which cores were missing, that ranks with equal work wait for each other
 _IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
 _LEAST, _ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
 _OFTEN_LATE = 5  # times
@@ -590,8 +624,22 @@ _Line = tuple[Place, str]  # and the call that follows, if the line was not seen
 def find_costliest_line(timeline: Timeline, now: float) -> CostliestLine | None:
     """The line that cost the other ranks most; None if no line stands out, or the run failed."""
     lifetimes = {rank: totals.lifetime for rank, totals in timeline.totals(now).items()}
-    costs = _by_line(timeline.delays)
-    if timeline.failed or not costs:
+    delays = timeline.delays
+    if timeline.failed or not delays.seconds:
+        return None
+    uneven = [spans for spans in _by_calls(delays) if _is_uneven(delays, spans)]
+    others = delays.seconds.keys() - {span for spans in uneven for span in spans}
+    found = [_costliest_of(timeline, [span for span in delays.seconds if span in others], lifetimes)]
+    found += [_cost_of_uneven(timeline, spans, lifetimes) for spans in uneven]
+    return max((each for each in found if each), key=lambda each: each.seconds, default=None)
+
+
+def _costliest_of(
+    timeline: Timeline, spans: Collection[ComputeSpan], lifetimes: Mapping[int, float]
+) -> CostliestLine | None:
+    """The costliest line of some spans, if it stands out."""
+    costs = _by_line(timeline.delays, spans)
+    if not costs:
         return None
     line, by_rank = max(costs.items(), key=lambda item: sum(cost for cost, _ in item[1].values()))
     whole = sum(cost for cost, _ in by_rank.values())
@@ -602,16 +650,65 @@ def find_costliest_line(timeline: Timeline, now: float) -> CostliestLine | None:
         least = _LEAST if times >= _OFTEN_LATE else _ONCE
         if others and most >= max(least, _SHARE_OF_LINE * others):
             return CostliestLine(file, number, rank, most, most / others, before)
-    elif whole >= max(_LEAST, _IN_TURN * sum(lifetimes.values())):
+    elif whole >= _least_in_turn(timeline, lifetimes):
         return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
     return None
 
 
-def _by_line(delays: DelayCosts) -> dict[_Line, dict[int, tuple[float, int]]]:
-    """The seconds and times for which each rank made others wait at each line."""
+def _by_calls(delays: DelayCosts) -> list[list[ComputeSpan]]:
+    """The spans of all ranks that lie between the same two calls."""
+    spans: defaultdict[tuple[CallPlace | None, CallPlace], list[ComputeSpan]] = defaultdict(list)
+    for span in delays.seconds:
+        spans[span.after, span.before].append(span)
+    return list(spans.values())
+
+
+def _is_uneven(delays: DelayCosts, spans: Collection[ComputeSpan]) -> bool:
+    """True if ranks are late in turn between two calls: now one computes for longer there, now another.
+
+    At which of the lines each of them was seen is chance then. It is not if most of the cost is that of one rank at
+    one line.
+    """
+    whole = sum(delays.seconds[span] for span in spans)
+    is_of_one = max(delays.seconds[span] for span in spans) >= _ONE_RANK * whole
+    if is_of_one or sum(delays.times[span] for span in spans) < _OFTEN_LATE:
+        return False
+    at_line, most = _costliest_place(delays, spans)[1:]
+    return at_line < _MOST_OF * whole or most < _ONE_RANK * at_line
+
+
+def _costliest_place(delays: DelayCosts, spans: Collection[ComputeSpan]) -> tuple[_Line, float, float]:
+    """The costliest line of some spans, what it cost, and how much of that because of a single rank."""
+    costs = {line: [cost for cost, _ in by_rank.values()] for line, by_rank in _by_line(delays, spans).items()}
+    line = max(costs, key=lambda each: sum(costs[each]))
+    return line, sum(costs[line]), max(costs[line])
+
+
+def _cost_of_uneven(
+    timeline: Timeline, spans: Sequence[ComputeSpan], lifetimes: Mapping[int, float]
+) -> CostliestLine | None:
+    """What uneven work between two calls cost, if that is much; at the next call, if it is spread over lines."""
+    whole = sum(timeline.delays.seconds[span] for span in spans)
+    if whole < _least_in_turn(timeline, lifetimes):
+        return None
+    ((file, number), before), at_line, _ = _costliest_place(timeline.delays, spans)
+    if at_line < _MOST_OF * whole:
+        file, number, before = spans[0].before
+    return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
+
+
+def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float]) -> float:
+    """The seconds that ranks must have lost in turn; where cores are missing, they lose some with equal work, too."""
+    missed = sum(rank.missed_cores.seconds for rank in timeline.training.values() if rank.missed_cores)
+    return max(_LEAST, _BY_CHANCE * missed, _IN_TURN * sum(lifetimes.values()))
+
+
+def _by_line(delays: DelayCosts, spans: Collection[ComputeSpan]) -> dict[_Line, dict[int, tuple[float, int]]]:
+    """The seconds and times for which each rank made others wait at each line of some spans."""
     by_line: defaultdict[_Line, dict[int, tuple[float, int]]] = defaultdict(dict)
     ranks = {span.rank for span in delays.visited}
-    for span, cost in delays.seconds.items():
+    for span in spans:
+        cost = delays.seconds[span]
         for line, share in _lines(delays, span, ranks).items():
             seconds, times = by_line[line].get(span.rank, (0.0, 0))
             by_line[line][span.rank] = seconds + cost * share, times + delays.times[span]

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Call, CallOrder, Collective, Matching, Unfinished
 from ddpquiz.events.costs import Costs, DelayCosts, RankTraining
-from ddpquiz.events.event import FORM, JOIN, POINT_TO_POINT, Operation
+from ddpquiz.events.event import FORM, JOIN, POINT_TO_POINT, CallPlace, Operation
 from ddpquiz.events.mismatch import Mismatch, Mismatches
 
 _OPEN = 2000  # operations of a rank whose end is not known; beyond that the oldest counts as ended
+PICKLING = "pickling"  # what stands in the place of an operator where a call with objects does not communicate
 _LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
 Kind = Literal["compute", "communication", "waiting"]
 
@@ -143,6 +144,17 @@ class Timeline:
     def _form(self, event: events.Forming) -> None:
         self._wait_to_form(event, (event.file, event.line, FORM))
 
+    def _wait_for_keys(self, event: events.StoreWaiting) -> None:
+        self._of_rank(event.rank, event.time).join(event.time, event.done, event.op)
+        block = self.delays.unblock if event.done else self.delays.block
+        block(event.rank, event.time, events.StoreWaiting, (event.file, event.line, event.op))
+
+    def _send_objects(self, event: events.ObjectsSent) -> None:
+        place = event.file, event.line, PICKLING
+        if not event.done:
+            self.costs.count_objects(event.rank, place)
+        self._of_rank(event.rank, event.time).pickle(event.time, event.done, place)
+
     def _wait_to_form(self, event: events.Joining | events.Forming, call: tuple[str, int, str]) -> None:
         self._of_rank(event.rank, event.time).join(event.time, event.done, call[2])
         self.delays.form(event.rank, event.time, call, self._world, done=event.done)
@@ -169,7 +181,7 @@ class Timeline:
             timeline.finish(event.time)
 
     def _new_rank(self, rank: int) -> _RankTimeline:
-        return _RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)
+        return _RankTimeline(rank, self._limit, self.costs.count_block, self.costs.count_pickling, self._on_gpu)
 
     def _of_rank(self, rank: int, time: float) -> _RankTimeline:
         if rank not in self._by_rank:
@@ -281,6 +293,8 @@ class Timeline:
         events.Alive: _locate,
         events.Joining: _join,
         events.Forming: _form,
+        events.StoreWaiting: _wait_for_keys,
+        events.ObjectsSent: _send_objects,
         events.Raised: _leave,
         events.Exited: _leave,
         events.Hung: _hang,
@@ -299,6 +313,7 @@ class _RankTimeline:
     rank: int
     limit: int | None  # detailed spans that stay in memory; older ones are merged
     on_block: Callable[[Collective, Call, float, float], None]  # gets the seconds blocked, and of these those waiting
+    on_pickling: Callable[[CallPlace, float], None]  # gets the seconds that a call with objects did not communicate
     on_gpu: bool = False
     began: float | None = None
     ended: float | None = None
@@ -309,6 +324,7 @@ class _RankTimeline:
     _covered: float = 0.0  # overlapped communication is counted up to here
     _blocks: deque[_Block] = field(default_factory=deque)
     _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # operations in the background
+    _pickling: deque[tuple[float, float | None, CallPlace]] = field(default_factory=deque)  # calls with objects
     _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_OPEN))
 
     @property
@@ -362,6 +378,15 @@ class _RankTimeline:
         else:
             self._block(_Block(time, op=op))
 
+    def pickle(self, time: float, done: bool, place: CallPlace) -> None:
+        """Note that the rank enters a call with objects, or that it has left it."""
+        if not done:
+            self._pickling.append((time, None, place))
+            if len(self._pickling) > _OPEN:
+                self._pickling.popleft()
+        elif self._pickling and self._pickling[-1][1] is None:
+            self._pickling[-1] = self._pickling[-1][0], time, place
+
     def settle(self) -> None:
         """Lay out everything that no later event changes."""
         while self._blocks and self._blocks[0].is_final(self.on_gpu):
@@ -382,7 +407,7 @@ class _RankTimeline:
         while self._blocks:
             self._lay(self._blocks.popleft(), end)
         if self.began is not None:
-            self._push("compute", end)
+            self._compute(end)
         while self._flights:
             collective, call = self._flights.popleft()
             self._overlap(collective, call, end if call.ended is None else min(call.ended, end))
@@ -390,8 +415,9 @@ class _RankTimeline:
     def up_to(self, now: float) -> _RankTimeline:
         """A copy that is finished at `now`; its spans are only those that may still change."""
         copy = replace(
-            self, limit=None, on_block=lambda *_: None, spans=[], _seconds=self._seconds.copy(),
-            _blocks=self._blocks.copy(), _flights=self._flights.copy(), _gaps=self._gaps.copy(),
+            self, limit=None, on_block=lambda *_: None, on_pickling=lambda *_: None, spans=[],
+            _seconds=self._seconds.copy(), _blocks=self._blocks.copy(), _flights=self._flights.copy(),
+            _pickling=self._pickling.copy(), _gaps=self._gaps.copy(),
         )  # fmt: skip
         copy.finish(now)
         return copy
@@ -418,13 +444,26 @@ class _RankTimeline:
             end = min(end, now)
         if end <= start:
             return
-        self._push("compute", start)
+        self._compute(start)
         ready = block.waits_until(start, end)
         op, number = (block.call.operation.op, block.call.number) if block.call else (block.op, 0)
         if block.collective and block.call:
             self.on_block(block.collective, block.call, end - start, ready - start)
         self._push("waiting", ready, op, number)
         self._push("communication", end, op, number)
+
+    def _compute(self, end: float) -> None:
+        """Lay out what the rank did until `end` while nothing blocked it: it computed, or pickled, to communicate."""
+        while self._pickling and self._pickling[0][0] < end:
+            since, until, place = self._pickling[0]
+            self._push("compute", since)
+            stop = end if until is None else min(until, end)
+            self.on_pickling(place, max(0.0, stop - self._cursor))
+            self._push("communication", stop, PICKLING)
+            if until is None or until > end:
+                return
+            self._pickling.popleft()
+        self._push("compute", end)
 
     def _push(self, kind: Kind, end: float, op: str = "", number: int = 0) -> None:
         start = self._cursor
@@ -475,7 +514,7 @@ class _Block:
     """A time during which a rank could not go on, because of a call; without one, it formed a group in `op`.
 
     The rank is *waiting* until the last member has entered the operation, and *communicating* from then until the
-    operation is done. A member that leaves before the last one has entered (the root of a broadcast may) did not wait.
+    operation is done. A member that leaves before the last one has entered, as in a broadcast, waited for its root.
     Where a GPU works, its times count and not those of the calls.
     """
 
@@ -497,7 +536,16 @@ class _Block:
         started = self.collective.started
         if self.call.failed or (self.end is None and (started is None or self.collective.differs)):
             return end  # it never communicated
+        if started is None or started > end:
+            started = self._root_entered()
         return max(started, start) if started is not None and started <= end else start
+
+    def _root_entered(self) -> float | None:
+        """When the rank entered that sends to all others; None if there is none, or if it is this one."""
+        if self.collective is None or self.call is None or self.call.operation.op not in ("broadcast", "scatter"):
+            return None
+        root = self.collective.calls.get(-1 if self.call.operation.peer is None else self.call.operation.peer)
+        return None if root is None or root is self.call else root.entered
 
 
 def _is_known(collective: Collective, on_gpu: bool) -> bool:

@@ -245,7 +245,7 @@ class Run:
         """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
         is_demo = self.claims and not self._diagnoses
         if is_demo and (verdict := diagnose(self.seen)).fault != "none":
-            return [Note(now, verdict.culprits[0], f"Diagnosis: {verdict.whole}")]
+            return [Note(now, (*verdict.culprits, 0)[0], f"Diagnosis: {verdict.whole}")]
         costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
         if costliest and costliest.rank is not None and costliest.share > _STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]

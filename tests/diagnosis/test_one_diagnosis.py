@@ -9,6 +9,7 @@ from pathlib import Path
 import passed
 import pytest
 
+from ddpquiz.diagnosis.awaited_keys import SET_THE_KEY
 from ddpquiz.diagnosis.diagnosis import diagnose
 from ddpquiz.diagnosis.verdict import ADVICE, MESSAGES
 from ddpquiz.ranks.request import Request
@@ -67,6 +68,32 @@ JOBS = {  # what follows; which kinds of record hold the fault; the heading, the
          "job.py:13."),
         MESSAGES,
     ),
+    "a key of the store that its rank does not set": (
+        ("store = dist.distributed_c10d._get_default_store()\nif rank == 1:\n    if step > 5:\n"
+         "        store.set('ready', '1')\nelse:\n    store.wait(['ready'])\ndist.barrier()\n"),
+        ["record"],
+        "A call is missing",
+        ('Ranks 0 and 2 wait in store.wait at job.py:13 for the key "ready", and no rank has set it. The script sets it '
+         "at job.py:11 on rank 1. Rank 1 went on to barrier at job.py:14."),
+        SET_THE_KEY,
+    ),
+    "a lock that nobody opens": (
+        ("import threading\nlock = threading.Lock()\nif rank == 1:\n    lock.acquire()\n    lock.acquire()\n"
+         "dist.barrier()\n"),
+        ["record"],
+        "A rank is late",
+        "Ranks 0 and 2 wait in barrier at job.py:13 for rank 1: it waits in `lock.acquire()` at job.py:12.",
+        ADVICE["late"],
+    ),
+    "a thread that does not end": (
+        ("import threading\nthread = threading.Thread(target=threading.Event().wait, name='loader', daemon=True)\n"
+         "if rank == 1:\n    thread.start()\n    thread.join()\ndist.barrier()\n"),
+        ["record"],
+        "A rank is late",
+        ("Ranks 0 and 2 wait in barrier at job.py:13 for rank 1: it waits in `thread.join()` at job.py:12 for thread "
+         "loader."),
+        ADVICE["late"],
+    ),
 }  # fmt: skip
 
 # Runs a job as the benchmark of the diagnosis does: it forks the ranks, and judges what they leave behind.
@@ -111,5 +138,7 @@ def test_a_job_reads_the_same_live_and_from_what_it_left_behind(name, tmp_path):
     live = diagnose(run.seen)
     assert (live.title, live.culprits, live.sentence, live.advice) == (title, (1,), sentence, advice)
     assert (end.rank, end.why, end.advice) == (1, sentence, advice)
-    wanted = [[source, title, [1], sentence, advice] for source in sources]
-    assert judged_from(sources, HEAD + body, tmp_path) == wanted
+    judged = judged_from(sources, HEAD + body, tmp_path)
+    for each in judged:  # of a job that may still run, it also says how to look at the rank
+        each[-1] = each[-1].partition(" If the job still runs, `py-spy dump --pid ")[0]
+    assert judged == [[source, title, [1], sentence, advice] for source in sources]

@@ -3,9 +3,9 @@
 from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.diagnosis import diagnose
-from ddpquiz.diagnosis.verdict import ADVICE
+from ddpquiz.diagnosis.verdict import ADVICE, LONGER
 from ddpquiz.errors import FAULT
-from ddpquiz.events.event import Began, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankStack
+from ddpquiz.events.event import Began, Ended, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankStack
 from ddpquiz.events.run_state import RunState
 
 
@@ -125,4 +125,48 @@ def test_of_two_models_of_different_sizes_none_is_at_fault():
     assert (found.rank, found.sentence) == (
         None,
         "The models differ at train.py:9: rank 0 has 4 parameters, rank 1 has 1 parameter.",
+    )
+
+
+def late_for_barrier(came):
+    """Ranks 0 and 1 give a barrier up after the 6 s of their group; rank 2 calls it at `came` seconds, or never."""
+    state = RunState()
+    state.add(Began("train.py", (), 3, "cpu", "gloo", ""))
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 11, in <module>\n'
+    timed_out = "[unbound_buffer.cc] Timed out waiting 6000ms for recv operation to complete"
+    closed = "[pair.cc] Connection closed by peer [127.0.0.1]:1"
+    calls = [(1.0, 0, 11, 7.0, timed_out), (1.2, 1, 11, 7.2, timed_out)]
+    if came is not None:
+        calls.append((came, 2, 14, came + 0.1, closed))
+    for at, rank, line, until, message in calls:
+        asked = Operation("barrier", (0, 1, 2), None, (), "", 0, "train.py", line, "0")
+        state.add(Issued(at, rank, 1, asked))
+        state.add(Ended(until, rank, 1, failed=True))
+        state.add(Raised(until, rank, "RuntimeError", message, trace))
+        state.add(Exited(until, rank, 1))
+    return diagnose(state)
+
+
+def test_a_rank_that_came_after_the_time_out_of_the_group_is_late_and_the_time_out_is_named():
+    found = late_for_barrier(13.5)
+    assert (found.fault, found.culprits, found.sentence) == (
+        "late",
+        (2,),
+        (
+            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's time-out of 6 s had passed: it "
+            "called barrier at train.py:14 12.5 s after the first of them."
+        ),
+    )
+    assert found.advice == f"{ADVICE['late']} {LONGER}"
+
+
+def test_a_rank_that_never_came_is_late_and_the_time_out_is_named():
+    found = late_for_barrier(None)
+    assert (found.fault, found.culprits, found.sentence) == (
+        "late",
+        (2,),
+        (
+            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's time-out of 6 s had passed: it "
+            "has not reached this call."
+        ),
     )

@@ -66,7 +66,8 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     (text,) = notes(events)
     assert text.startswith("No operation and no line of output for 1 s. ")
     assert text.endswith(
-        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at train.py:7."
+        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at "
+        f"train.py:7. `ddpquiz where {run.seen.pids[2]}` shows the stack of rank 2."
     )
     assert run.seen.end.ok
     assert len([event for event in events if isinstance(event, Output)]) == 3
@@ -81,7 +82,7 @@ def test_where_each_rank_stands_is_said_when_none_waits_for_another(started, mon
         dist.destroy_process_group()
     """, ranks=2)  # fmt: skip
     (text,) = notes(run.events())
-    assert "No rank waits for another one: rank 0 at train.py:" in text
+    assert "No rank waits in a recorded call: ranks 0 and 1 at train.py:" in text
     assert run.seen.end.ok
 
 

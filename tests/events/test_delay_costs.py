@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 from rank_events import Rank, began
 from real_run import end, run
 
-from ddpquiz.events.event import Alive, End, Forming, Joining, OptimizerStep
+from ddpquiz.events.event import Alive, CoresMissed, End, Forming, Joining, OptimizerStep
 from ddpquiz.events.run_summary import find_costliest_line
 from ddpquiz.events.timeline import Timeline
 
@@ -132,6 +132,48 @@ def test_ranks_that_are_late_in_turn_at_one_line_are_not_named():
     found = job.costliest()
     assert (found.line, found.rank) == (5, None)
     assert str(found).startswith("train.py:5 cost the ranks most: in turn, they waited for each other there")
+
+
+def uneven(seed, *, missed=0.0):
+    """Another rank takes much longer in each step; at which of three lines it is then seen is chance."""
+    job, dice = Job(4), random.Random(seed)
+    for _ in range(20):
+        slow = dice.randrange(4)
+        for rank in range(4):
+            for _ in range(6 if rank == slow else 1):
+                job.compute(rank, 0.05, dice.choice((5, 6, 7)))
+        job.meet(9)
+    for rank in job.ranks:
+        rank.events.append(CoresMissed(job.clocks[0], rank.rank, 0, missed))
+    return job.costliest()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_uneven_work_in_each_step_is_told_as_that_wherever_ranks_were_seen_and_names_none(seed):
+    found = uneven(seed)
+    assert (found.line, found.rank, found.before) in (
+        (9, None, "all_reduce"),
+        (5, None, ""),
+        (6, None, ""),
+        (7, None, ""),
+    )
+    assert found.share > 0.4
+    assert "The work is uneven from step to step, and no single rank is the cause" in str(found)
+
+
+def test_where_cores_are_missing_ranks_that_wait_in_turn_prove_nothing():
+    assert uneven(0, missed=20.0) is None
+
+
+def test_a_rank_that_is_slow_at_a_line_of_its_own_is_named_although_others_are_late_in_turn_elsewhere():
+    job = Job(4)
+    for step in range(24):
+        job.compute(step % 4, 0.25, 5)
+        if step % 2:
+            job.compute(2, 0.5, 20)
+        job.meet(9)
+    found = job.costliest()
+    assert (found.line, found.rank) == (20, 2)
 
 
 @pytest.mark.parametrize("form", ["joining", "forming"])

@@ -127,6 +127,33 @@ def test_objects_in_a_loop_are_named(op):
     )
 
 
+def gathered(sizes):
+    def gather(program, at):
+        program.call("all_gather", 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
+        program.call("all_gather", 5, 0.1, dtype="uint8", shapes=((sizes[at],),), bytes=sizes[at])
+
+    return [each for each in repeat(len(sizes), gather).advice() if "as pickles" not in each]
+
+
+def test_calls_that_send_again_what_was_sent_before_are_named():
+    growing = [10_000 * at for at in range(1, 16)]
+    assert gathered(growing) == [
+        (
+            "train.py:5: nearly each all_gather brought more than the one before, from 9.77 KiB at first to 146 KiB on each "
+            "rank: what was sent once is sent again. Send only what is new, and let the receivers keep the rest."
+        )
+    ]
+    assert gathered([10_000, *growing]) != []
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[100_000] * 15, [100_000 + at for at in range(15)], [100_000 * (1 + at % 5) for at in range(15)], [9, 900_000]],
+)
+def test_calls_that_bring_as_much_as_before_or_now_more_now_less_are_not(sizes):
+    assert gathered(sizes) == []
+
+
 def test_barriers_in_a_loop_are_named():
     assert only(barriers()) == (
         snapshot(

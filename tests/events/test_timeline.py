@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_events import Rank, began, folded
 
-from ddpquiz.events.event import End, Exited, Hung, Joining, Raised, Waiting
+from ddpquiz.events.event import End, Exited, Hung, Joining, ObjectsSent, Raised, StoreWaiting, Waiting
 from ddpquiz.events.timeline import Timeline
 
 
@@ -138,6 +138,49 @@ def test_the_time_in_which_a_rank_joins_the_others_is_waiting():
     timeline = folded(rank.exit(3), end=3)
     assert spans(timeline, 0, 3) == [("compute", 0, 1), ("waiting", 1, 2.5), ("compute", 2.5, 3)]
     assert timeline.spans(0, 3)[1].op == "init_process_group"
+
+
+def test_a_call_with_objects_communicates_while_it_pickles_and_waits_inside_its_collectives():
+    early, late = Rank(0), Rank(1)
+    for rank, entered, called in ((early, 1, 2), (late, 1, 5)):
+        rank.events.append(ObjectsSent(entered, rank.rank, False, "all_gather_object", "train.py", 7))
+        rank.sync("all_gather", called, 6, line=7)
+        rank.events.append(ObjectsSent(8, rank.rank, True, "all_gather_object", "train.py", 7))
+        rank.exit(9)
+    timeline = folded(early, late, end=9)
+    assert spans(timeline, 0, 9) == [
+        ("compute", 0, 1), ("communication", 1, 2), ("waiting", 2, 5), ("communication", 5, 6),
+        ("communication", 6, 8), ("compute", 8, 9),
+    ]  # fmt: skip
+    totals = timeline.totals(9)[1]
+    assert (totals.compute, totals.communication, totals.waiting) == (2, 7, 0)
+    pickling = timeline.costs.lines["train.py", 7, "pickling"]
+    assert (pickling.calls, pickling.seconds, pickling.waiting) == (2, 3 + 6, 0)
+
+
+def test_a_call_with_objects_that_goes_on_is_communication_up_to_now():
+    rank = Rank(0, 1)
+    rank.events.append(ObjectsSent(1, 0, False, "all_gather_object", "train.py", 7))
+    assert spans(folded(rank), 0, 4) == [("compute", 0, 1), ("communication", 1, 4)]
+
+
+def test_the_time_in_which_a_rank_waits_for_a_key_of_a_store_is_waiting():
+    rank = Rank(0, 1)
+    rank.events += [
+        StoreWaiting(at, 0, done, "store.get", ("k",), "train.py", 3) for at, done in ((1, False), (4, True))
+    ]
+    timeline = folded(rank.exit(5), end=5)
+    assert spans(timeline, 0, 5) == [("compute", 0, 1), ("waiting", 1, 4), ("compute", 4, 5)]
+
+
+def test_who_leaves_a_broadcast_before_the_last_one_has_entered_waited_for_its_root():
+    root, early, late = Rank(0, 3), Rank(1, 3), Rank(2, 3)
+    root.sync("broadcast", 4, 5, peer=0).exit(9)
+    early.sync("broadcast", 1, 6, peer=0).exit(9)
+    late.sync("broadcast", 7, 8, peer=0).exit(9)
+    timeline = folded(root, early, late, end=9)
+    assert spans(timeline, 1, 9) == [("compute", 0, 1), ("waiting", 1, 4), ("communication", 4, 6), ("compute", 6, 9)]
+    assert spans(timeline, 0, 9) == [("compute", 0, 4), ("communication", 4, 5), ("compute", 5, 9)]
 
 
 def test_on_a_gpu_its_own_times_count_and_the_first_call_of_a_group_connects_its_members():

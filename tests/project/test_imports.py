@@ -93,6 +93,8 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/drift_marks.py",
     "ranks/inside/async_results.py",
     "ranks/inside/store_patch.py",
+    "ranks/inside/store_waits.py",
+    "ranks/inside/object_collectives.py",
     "ranks/inside/operations.py",
     "ranks/inside/process_groups.py",
     "ranks/inside/torch_private.py",

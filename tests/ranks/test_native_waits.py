@@ -59,6 +59,7 @@ play("async_op", lambda: dist.all_reduce(x, async_op=True).wait())
 play("all_gather_object", lambda: dist.all_gather_object([None, None], rank))
 play("broadcast_object_list", lambda: dist.broadcast_object_list([rank], src=0))
 play("functional", lambda: functional.all_reduce(x, "sum", dist.group.WORLD) + 0)
+play("store.get", lambda: store.set("key", "1") if rank == 0 else store.get("key"))
 play("new_group", lambda: dist.new_group([0, 1]))
 """,
     "models": """
@@ -68,6 +69,9 @@ model = DDP(torch.nn.Sequential(dense, normed), bucket_cap_mb=1)
 play("the buffers of DDP", lambda: model(torch.randn(4, 2)))
 loss = model(torch.randn(4, 2)).sum()
 play("the buckets of DDP", lambda: loss.backward())
+plain = DDP(torch.nn.Linear(2, 2))
+plain(x).sum().backward()
+play("the second forward of DDP", lambda: plain(x))
 sharded = fully_shard(torch.nn.Linear(2, 2))
 play("FSDP", lambda: sharded(x))
 """,

@@ -2,4 +2,4 @@
 
 # The modules that call torch in the place of the script: their frames are on the stack while it waits for other ranks,
 # and errors that pass through them are torch's
-BETWEEN = ("direct_calls", "kernels", "process_groups", "recorder", "store_patch")
+BETWEEN = ("direct_calls", "kernels", "object_collectives", "process_groups", "recorder", "store_patch", "store_waits")

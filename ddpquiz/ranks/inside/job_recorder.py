@@ -46,6 +46,7 @@ class Recording:
         self.values = options.values
         self.status: int | None = None  # with which the process will exit, as far as is known
         self._error: BaseException | None = None  # that was recorded
+        self._missed_before = 0.0  # seconds for which cores were missing until the rank had joined the others
         self._process = os.getpid()
         atexit.register(self._exit)
         os.register_at_fork(after_in_child=self.writer.disable)  # what a script forks is not a rank
@@ -84,12 +85,20 @@ class Recording:
 
     def _watch(self) -> None:
         """Record from now on. These modules import torch, which the script has imported now."""
-        from ddpquiz.ranks.inside import direct_calls, process_groups, recorder, training_marks
+        from ddpquiz.ranks.inside import (
+            direct_calls,
+            object_collectives,
+            process_groups,
+            recorder,
+            store_waits,
+            training_marks,
+        )
 
         def joined() -> None:
             group = process_groups.default_group()
             if group is None:
                 return
+            self._missed_before = self._missed_before or leaving.missed_cores()
             rank, ranks, backend = group
             self.set_rank(rank, ranks)
             writer.began = replace(writer.began, device="cuda" if backend == "nccl" else "cpu", backend=backend)
@@ -100,6 +109,8 @@ class Recording:
         if recording and not self.values:
             direct_calls.install(recording)
         process_groups.watch_joining(writer, script, recording.members.clear if recording else lambda: None, joined)
+        store_waits.watch(writer)
+        object_collectives.watch(writer)
         training_marks.watch(writer, script)
         if process_groups.default_group():
             joined()
@@ -109,6 +120,7 @@ class Recording:
             return
         if self.status is not None:
             leaving.report_peak_memory(self.writer)
+            leaving.report_missed_cores(self.writer, self._missed_before)
             self.writer.send(Exited(self.writer.now(), self.writer.rank, self.status))
         if self.writer.rank == UNKNOWN:
             self.writer.stop("it formed no process group, and RANK and WORLD_SIZE are not set")

@@ -1,9 +1,10 @@
 """How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
 
-The last thing that it reports is the most memory that it has held.
+The last things that it reports are the most memory that it has held, and how long cores were missing.
 """
 
 import atexit
+import contextlib
 import ctypes
 import errno
 import gc
@@ -17,9 +18,10 @@ import traceback
 import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
-from ddpquiz.events.event import UNUSED, MemoryPeak, Raised, ScriptFinished
+from ddpquiz.events.event import UNUSED, CoresMissed, MemoryPeak, Raised, ScriptFinished
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_own, is_torchs
 
@@ -36,6 +38,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
     report_peak_memory(writer)
+    report_missed_cores(writer)
     if status == 0:
         writer.send(ScriptFinished(writer.now(), writer.rank, 0))
     atexit._run_exitfuncs()  # noqa: SLF001
@@ -180,6 +183,21 @@ def report_peak_memory(writer: EventWriter) -> None:
     """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
     process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
     writer.send(MemoryPeak(writer.now(), writer.rank, 0, process, _on_gpus()))
+
+
+def report_missed_cores(writer: EventWriter, since: float = 0.0) -> None:
+    """Report for how many seconds threads were ready to run and did not, without the first `since` of these."""
+    if seconds := max(0.0, missed_cores() - since):
+        writer.send(CoresMissed(writer.now(), writer.rank, 0, seconds))
+
+
+def missed_cores() -> float:
+    """Seconds for which the threads of this process were ready to run, but no core was free; 0 if that is unknown."""
+    nanoseconds = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # the thread has ended, or the kernel does not count
+            nanoseconds += int(path.read_text("ascii").split()[1])
+    return nanoseconds / 1e9
 
 
 def _on_gpus() -> int:

@@ -1,11 +1,13 @@
 """How a rank enters and leaves its process groups: reported to the launcher, and safe from known faults of torch."""
 
 import functools
+import inspect
 import os
 import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import torch.distributed as dist
 from torch.distributed import device_mesh
@@ -36,8 +38,8 @@ def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[
             kwargs.pop("device_id", None)
             writer.note(f"The script asks for {asked}; Gloo replaces it on CPU.")
         forget_groups()
-        line = line_in(plan.script)
-        writer.send(Joining(writer.now(), writer.rank, done=False, line=line))
+        line, asked = line_in(plan.script), _asked(original, args, kwargs)
+        writer.send(Joining(writer.now(), writer.rank, False, line, *asked))
         original(*args, **kwargs)
         if dist.get_world_size() == ranks and "gloo" in dist.get_backend_config():
             _wait_for_all()  # all members are ranks of ours, and come here too
@@ -93,8 +95,8 @@ def watch_joining(
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         forget_groups()
-        line = line_in(script)
-        writer.send(Joining(writer.now(), writer.rank, done=False, line=line))
+        line, asked = line_in(script), _asked(original, args, kwargs)
+        writer.send(Joining(writer.now(), writer.rank, False, line, *asked))
         original(*args, **kwargs)
         joined()
         writer.send(Joining(writer.now(), writer.rank, done=True, line=line))
@@ -102,6 +104,30 @@ def watch_joining(
     for module in (dist, dist.distributed_c10d, device_mesh):
         if getattr(module, "init_process_group", None) is original:
             module.init_process_group = init_process_group
+
+
+def _asked(original: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int | None, str]:
+    """How many ranks a call of init_process_group asks for, which of them it is to be, and where it meets them."""
+    try:
+        asked: dict[str, Any] = inspect.signature(original).bind(*args, **kwargs).arguments
+    except TypeError:  # torch will refuse it
+        return 0, None, ""
+    url = urlsplit(str(asked.get("init_method") or "env://"))
+    query, environ = dict(parse_qsl(url.query)), os.environ
+    address = f"{environ.get('MASTER_ADDR', '')}:{environ.get('MASTER_PORT', '')}"
+    if asked.get("store") is not None:
+        address = "a store of its own"
+    elif url.scheme != "env":
+        address = f"{url.scheme}://{url.netloc}{url.path}"
+    sizes = asked.get("world_size", -1), query.get("world_size", ""), environ.get("WORLD_SIZE", "")
+    ranks = asked.get("rank", -1), query.get("rank", ""), environ.get("RANK", "")
+    address = address[:200] if address.isprintable() else ""
+    return _first_number(sizes) or 0, _first_number(ranks), address
+
+
+def _first_number(values: tuple[object, ...]) -> int | None:
+    """The first value that is a number and not negative."""
+    return next((int(value) for value in map(str, values) if value.isdecimal() and len(value) < 10), None)
 
 
 def default_group() -> tuple[int, int, str] | None:

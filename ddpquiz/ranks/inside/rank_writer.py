@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -36,9 +35,10 @@ from ddpquiz.events.event import (
     encode,
 )
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
-from ddpquiz.ranks.inside.source_location import find_place
+from ddpquiz.ranks.inside.standing import MainThread
 
 _QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
+_MOMENT = 0.25  # seconds between two looks at the main thread, which show whether it stands still
 _UNCHECKED_FOLDER = 1.0  # seconds after which it is checked that the folder still holds the file
 _MOST_GROUPS = 2_000  # joinings, and begins and ends of formings, that each file of a rank repeats
 UNKNOWN = -1  # the rank, until a process group says it
@@ -218,7 +218,7 @@ class RankWriter(EventWriter):
 
     def _show_that_it_lives(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
-        quiet_since = monotonic()
+        quiet_since, main = monotonic(), MainThread()
         while self._is_on:
             if self._file:
                 quiet_since = max(quiet_since, self._file.wrote_at)
@@ -226,10 +226,11 @@ class RankWriter(EventWriter):
                 sleep(left)
                 continue
             quiet_since = monotonic()
-            frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
-            file, line = find_place(frame)
-            if line and self._file:  # without a line, the script has ended, or not begun
-                self.send(Alive(self.now(), self.rank, file, line))
+            main.look(main.frame())
+            sleep(_MOMENT)
+            standing = main.look(main.frame())
+            if standing.line and self._file:  # without a line, the script has ended, or not begun
+                self.send(Alive(self.now(), self.rank, *standing))
 
     def _text_of(self, line: Line, file: _RankFile) -> str:
         """The text of a line; continues the file in a new one if it is long enough."""

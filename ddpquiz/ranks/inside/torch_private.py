@@ -26,6 +26,7 @@ NAMES = {
     "find_group": "distributed.distributed_c10d._resolve_process_group",
     "broadcast_coalesced": "distributed._broadcast_coalesced",
     "verify_parameters": "distributed._verify_params_across_processes",
+    "rebuild_buckets": "distributed.Reducer._rebuild_buckets",
     "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
 }
 _DIRECT_NAMES = {
@@ -53,8 +54,9 @@ class TorchPrivate:
     source_rank: Callable[[Any], int]  # of a receive from any rank
     reduce_op_type: Any
     find_group: Callable[[str], Any]
-    broadcast_coalesced: Callable[..., Any]  # both wait for their operations in C++, as DDP and FSDP call them
+    broadcast_coalesced: Callable[..., Any]  # these wait for their operations in C++, as DDP and FSDP call them
     verify_parameters: Callable[..., Any]
+    rebuild_buckets: Callable[..., Any]  # in the second forward pass of DDP
     wait_tensor: Callable[..., Any]
 
     def operators(self) -> dict[str, Any]:
@@ -64,8 +66,9 @@ class TorchPrivate:
 
     def wrap_blocking(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Replace the functions that return only when the operations that they issue in C++ have ended."""
-        for name in ("broadcast_coalesced", "verify_parameters"):
-            setattr(torch.distributed, NAMES[name].rpartition(".")[2], wrap(getattr(self, name)))
+        for field in ("broadcast_coalesced", "verify_parameters", "rebuild_buckets"):
+            owner, _, name = NAMES[field].rpartition(".")
+            setattr(functools.reduce(getattr, owner.split("."), torch), name, wrap(getattr(self, field)))
 
 
 @dataclass(frozen=True, slots=True)

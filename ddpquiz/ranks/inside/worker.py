@@ -15,7 +15,6 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,16 +29,19 @@ from ddpquiz.events.event import Alive, Claimed, ClaimText, Started
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
+    object_collectives,
     pack_imports,
     process_groups,
     recorder,
     replica_sums,
+    store_waits,
     torch_private,
     training_marks,
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, skip_present_finalizers, status_of
-from ddpquiz.ranks.inside.source_location import find_place, is_between
+from ddpquiz.ranks.inside.source_location import is_between
+from ddpquiz.ranks.inside.standing import MainThread, Standing
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
@@ -82,6 +84,8 @@ def _watch(plan: RunPlan, writer: EventWriter) -> None:
     torch_private.exclude_from_graphs()
     forget_groups = recorder.install(writer, every_wait=plan.request.subject is not None)
     process_groups.watch_launched(writer, plan, forget_groups)
+    store_waits.watch(writer)
+    object_collectives.watch(writer)
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
@@ -179,33 +183,31 @@ def _sample_lines(writer: EventWriter) -> None:
 
 def _look_for_ever(writer: EventWriter) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
-    pause, main = _thread.allocate_lock(), threading.main_thread().ident or 0
+    pause, main = _thread.allocate_lock(), MainThread()
     pause.acquire()
-    before, since, reported = ("", 0), 0.0, 0.0
+    before, since, reported = Standing(), 0.0, 0.0
     while writer.fd != -1:
         pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
         now = monotonic()
         try:
-            place = _place(sys._current_frames().get(main))  # noqa: SLF001
+            frame = main.frame()
+            place = main.look(None if _is_between(frame) else frame)
         except AttributeError:  # seen while torch.compile was making a frame
             continue
         if place != before:
             before, since = place, now
         elif now - reported < (reported - since) / _PATIENT:
             continue
-        if place[1]:
+        if place.line:
             reported = now
             writer.send(Alive(writer.now(), writer.rank, *place))
 
 
-def _place(frame: FrameType | None) -> tuple[str, int]:
-    """Return the line of the script at which a thread computes; ("", 0) where it waits for other ranks."""
-    each = frame
-    while each is not None:
-        if is_between(each.f_code.co_filename):
-            return "", 0
-        each = each.f_back
-    return find_place(frame)
+def _is_between(frame: FrameType | None) -> bool:
+    """Return whether a thread waits for other ranks, by its innermost frame."""
+    while frame is not None and not is_between(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _offer_stacks(rank: int) -> None:

@@ -1,0 +1,131 @@
+"""Where the main thread stands, and what it waits in where it stands still outside of communication.
+
+A thread that waits for a lock, another thread or a process uses no processor. Which expression it does not get out of
+is in its frame: Python knows the columns of each instruction.
+"""
+
+import ast
+import itertools
+import linecache
+import multiprocessing.process
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from ddpquiz.ranks.inside.source_location import find_place, is_own
+
+_STILL = 0.2  # seconds after which a thread that uses no processor stands still
+_BUSY = 0.1  # of a core, from which on a thread computes
+_LONGEST = 80  # characters of an expression that are reported
+
+
+class Standing(NamedTuple):
+    """A line of the script, the expression that the main thread waits in there, and what for; see Alive."""
+
+    file: str = ""
+    line: int = 0
+    stands_in: str = ""
+    waits_for: str = ""
+
+
+class MainThread:
+    """Looks at the main thread, now and then."""
+
+    def __init__(self) -> None:
+        self._identity = threading.main_thread().ident or 0
+        self._clock = _clock_of(self._identity)
+        self._seen: tuple[tuple[str, int], int, float, float] | None = (
+            None  # line, instruction, time, its processor time
+        )
+
+    def frame(self) -> FrameType | None:
+        return sys._current_frames().get(self._identity)  # noqa: SLF001  # documented; no other way
+
+    def look(self, frame: FrameType | None) -> Standing:
+        """Where it stands, by its innermost frame now; it stands still if it has not moved since an earlier look."""
+        place = find_place(frame)
+        if not place[1] or frame is None:
+            self._seen = None
+            return Standing()
+        own = next((each for each in _outward(frame) if is_own(each.f_code.co_filename)), frame)
+        now, used = time.monotonic(), self._processor_time()
+        if self._seen is None or self._seen[:2] != (place, own.f_lasti):
+            self._seen = place, own.f_lasti, now, used
+        _, _, since, before = self._seen
+        if now - since < _STILL or used - before > _BUSY * (now - since) or not _sleeps():
+            return Standing(*place)
+        expression = _expression(own)
+        return Standing(*place, expression, _waits_for(frame, own) if expression else "")
+
+    def _processor_time(self) -> float:
+        """Seconds; those since the start where threads have no clock of their own, so that none stands still."""
+        return time.monotonic() if self._clock is None else time.clock_gettime(self._clock)
+
+
+def _clock_of(identity: int) -> int | None:
+    find = getattr(time, "pthread_getcpuclockid", None)  # not on macOS
+    return find(identity) if find else None
+
+
+def _sleeps() -> bool:
+    """Whether the main thread is not about to run, as it is where other processes use all cores; else it is unknown."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/stat", "rb") as file:  # noqa: PTH123  # read often
+            return file.read().rpartition(b")")[2].split(None, 1)[0] == b"S"
+    except OSError:
+        return True
+
+
+def _outward(frame: FrameType) -> list[FrameType]:
+    frames: list[FrameType] = []
+    each: FrameType | None = frame
+    while each is not None:
+        frames.append(each)
+        each = each.f_back
+    return frames
+
+
+def _expression(frame: FrameType) -> str:
+    """The text of the expression that a frame is at; nothing for a sleep or an import, which end by themselves."""
+    at = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, end, begin, until = at
+    if line is None or end is None or begin is None or until is None:
+        return ""
+    source = linecache.getline(frame.f_code.co_filename, line).encode()  # columns count bytes
+    text = source[begin : until if end == line else None].decode(errors="replace").strip()
+    is_whole = end == line
+    if text.startswith("with ") and text.endswith(":"):  # up to Python 3.12 the whole statement is what enters
+        text, is_whole = text[:-1], True
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:  # the first of several lines
+        node = None
+    is_sleep = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep"
+    if is_sleep or text.startswith(("import ", "from ")):
+        return ""
+    if source[:begin].rstrip().endswith(b"with"):
+        text = f"with {text}"
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text if len(text) <= _LONGEST and is_whole else f"{text[: _LONGEST - 4]} ..."
+
+
+def _waits_for(frame: FrameType, own: FrameType) -> str:
+    """The thread or process for whose end a frame of the script waits, in words; nothing if it is neither."""
+    for each in itertools.takewhile(lambda inner: inner is not own, _outward(frame)):
+        waited = each.f_locals.get("self") if each.f_code.co_name == "join" else None
+        if isinstance(waited, threading.Thread):
+            inner = sys._current_frames().get(waited.ident or 0)  # noqa: SLF001  # the same
+            file, line = find_place(inner)
+            where = f", which is at {Path(file).name}:{line}" if line else ""
+            return _printable(f"thread {waited.name}{where}")
+        if isinstance(waited, multiprocessing.process.BaseProcess):
+            return _printable(f"process {waited.name} (PID {waited.pid})")
+    return ""
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:200]
