@@ -90,6 +90,8 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/direct_calls.py",
     "ranks/inside/replica_sums.py",
     "ranks/inside/training_marks.py",
+    "ranks/inside/async_results.py",
+    "ranks/inside/drift_marks.py",
     "ranks/inside/store_patch.py",
     "ranks/inside/store_waits.py",
     "ranks/inside/object_collectives.py",
