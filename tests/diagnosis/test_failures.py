@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from places import ROOT
 from real_run import of
 
-from ddpquiz.diagnosis.verdict import ADVICE
+from ddpquiz.diagnosis.verdict import ADVICE, LONGER
 from ddpquiz.events.event import End, Hung, Note, Output, Raised
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
@@ -258,10 +258,10 @@ def test_a_group_that_times_out_before_we_do_names_the_missing_rank(run, monkeyp
     *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
     assert end.why == (
         snapshot(
-            "Rank 0 waits in all_reduce at train.py:7 for rank 1: it has not reached this call and was last seen at train.py:6."
+            "Rank 0 waited in all_reduce at train.py:7 for rank 1 until the group's time-out of 1 s had passed: it has not reached this call and was last seen at train.py:6."
         )
     )
-    assert (end.rank, end.advice) == (1, ADVICE["late"])
+    assert (end.rank, end.advice) == (1, f"{ADVICE['late']} {LONGER}")
 
 
 def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monkeypatch):
@@ -269,7 +269,7 @@ def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monk
     *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
     assert end.why == (
         snapshot(
-            "Rank 0 waits in init_process_group at train.py:4 for rank 1: it has not reached this call and was last seen at "
+            "Rank 0 waited in init_process_group at train.py:4 for rank 1 until the time-out of 1 s had passed: it has not reached this call and was last seen at "
             "train.py:3."
         )
     )
