@@ -1,0 +1,21 @@
+"""A worker of one rank's data loader cannot read a record."""
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+
+class Images(Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        if index == 7 and dist.get_rank() == 1:
+            raise OSError("image file is truncated")
+        return torch.ones(3)
+
+
+dist.init_process_group("gloo")
+for batch in DataLoader(Images(), batch_size=2, num_workers=1):
+    dist.all_reduce(batch.sum(0))
+dist.destroy_process_group()

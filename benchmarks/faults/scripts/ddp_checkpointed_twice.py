@@ -1,0 +1,23 @@
+"""Two reentrant checkpoints share a layer, so its parameters are ready twice."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.shared = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        for _ in range(2):
+            x = checkpoint(self.shared, self.first(x), use_reentrant=True)
+        return x
+
+
+dist.init_process_group("gloo")
+model = DistributedDataParallel(Model())
+model(torch.ones(2, 4)).mean().backward()
+dist.destroy_process_group()

@@ -1,0 +1,17 @@
+"""Rank 0 alone loads a checkpoint, after DDP has copied its weights."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+if rank == 0:
+    model.module.load_state_dict({"weight": torch.ones(1, 4), "bias": torch.zeros(1)})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(8):
+    optimizer.zero_grad()
+    model(torch.full((2, 4), rank + 1.0)).pow(2).mean().backward()
+    optimizer.step()
+dist.destroy_process_group()

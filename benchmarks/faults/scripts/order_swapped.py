@@ -1,0 +1,16 @@
+"""Rank 1 calls two operations in the other order in its fourth step."""
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+loss, flag = torch.ones(1), torch.zeros(1)
+for step in range(6):
+    if rank == 1 and step == 3:
+        dist.broadcast(flag, src=0)
+        dist.all_reduce(loss)
+    else:
+        dist.all_reduce(loss)
+        dist.broadcast(flag, src=0)
+dist.destroy_process_group()
