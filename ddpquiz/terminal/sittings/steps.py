@@ -28,7 +28,7 @@ from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, header, indented, shown_path
-from ddpquiz.terminal.kit.style import code, console, plain, prose
+from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.pages.steps import (
     WAITS,
@@ -271,9 +271,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
             said += [] if answer.right else [_in_lines("Right is", each, right=True) for each in right]
             return [Group(*said, *whys)]
         if answer.right:
-            return [Text(f'✓ Right: you answered "{plain(given)}".', style="good")]
-        shown = " and ".join(f'"{plain(each)}"' for each in right)
-        return [Group(Text(f'✗ You answered "{plain(given)}". Right is {shown}.', style="bad"), *whys)]
+            return [prose(f'✓ Right: you answered "{given}".', "good")]
+        shown = " and ".join(f'"{each}"' for each in right)
+        return [Group(prose(f'✗ You answered "{given}". Right is {shown}.', "bad"), *whys)]
 
     def _demo_result(self) -> list[RenderableType]:
         demo, values = self.step.demo, self.visit.values
