@@ -76,6 +76,10 @@ def test_a_path_has_the_steps_the_cards_and_the_lab_and_goes_on_at_the_step_that
     for step in (3, 4):
         progress.stage(f"ring/step-{step}", "done", START)
     assert path(progress).current.stage is StageName.CARDS
+    progress.stage("ring/lesson", "done", START)
+    other = replace(STEPS, id="other")
+    assert next_path((STEPS, other), (), history(progress)).concept is other  # its cards are dealt by study
+    assert next_path((STEPS,), (), history(progress)).concept is STEPS
 
 
 def test_a_lesson_that_an_older_ddpquiz_saved_as_read_is_done(progress):
