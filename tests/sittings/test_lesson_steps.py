@@ -333,7 +333,8 @@ The ring
 2 cards   ▸ next  3 cards
 
 You can now say who holds the sum.
-Its 3 new cards come next: each comes back just before you would forget it.
+3 new cards of this lesson come next: you see each again just before you would
+forget it.
 
 Next is 2 of 2: cards.
 
@@ -418,7 +419,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "You answered", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "Its 5 new cards come next", "▸ next")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson come next", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"
