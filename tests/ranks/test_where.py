@@ -121,7 +121,7 @@ def test_the_command_draws_lines_and_functions(rank):
         [sys.executable, "-m", "ddpquiz", "where", str(rank)], capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.startswith(f"rank 0, process {rank}\n  main thread\n")
-    assert "script.py:10  in_the_script  print(" in ran.stdout
+    assert "script.py:12  in_the_script  print(" in ran.stdout
     assert "a child of rank 0, process " in ran.stdout
 
 
