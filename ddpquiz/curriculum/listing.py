@@ -49,6 +49,12 @@ def places_of_line(code: str, line: str) -> list[int]:
     return [place for place, each in enumerate(code.splitlines()) if each.strip() == line.strip()]
 
 
+def marked_change(line: str, to: str) -> list[tuple[str, str]]:
+    """Return the lines that stand in place of a line, each with its mark: + is new, - is gone, a blank was there."""
+    after = [(" " if each == line else "+", each) for each in to.splitlines()]
+    return after if (" ", line) in after else [("-", line), *after]
+
+
 def changed_code(code: str, line: str, to: str) -> str:
     """Return code with another text in place of a line that occurs in it, at the indentation of that line."""
     lines = code.splitlines()

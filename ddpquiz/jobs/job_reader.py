@@ -113,6 +113,10 @@ def _find(paths: Sequence[Path]) -> _Found:
     for path in paths:
         if not path.exists():
             raise UserError(f"There is no file or folder {path}.")
+        if not path.is_file() and not path.is_dir():
+            raise UserError(
+                f"{path} is a pipe or a device, which cannot be read twice. Save it as a file, and name that."
+            )
         inside = islice(_files_in(path, _DEPTH), _MOST_FILES + 1) if path.is_dir() else [path]
         known = {each.resolve() for each in found.names}
         for each in inside:

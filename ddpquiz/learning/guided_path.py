@@ -200,10 +200,14 @@ def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: Pa
     """Return the path to go on with; concepts are in the order of the route.
 
     That is the one followed last, else the first whose lesson was not read, else the first that is not finished; None
-    if all are.
+    if all are. Once a lesson in steps is done, the next one is due: `study` deals the cards of the one before.
     """
-    last = [concept for concept in concepts if concept.id == history.last]
     unread = [concept for concept in concepts if not history.has_read(concept.id)]
+    last = [
+        concept
+        for concept in concepts
+        if concept.id == history.last and not (concept.in_steps and concept not in unread)
+    ]
     paths = (guided_path(concept, labs, history) for concept in (*last, *unread, *concepts))
     return next((path for path in paths if path.current), None)
 

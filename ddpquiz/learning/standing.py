@@ -166,15 +166,20 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then go on with the path, then new cards, then a test."""
+    """Return what to do next, the best first: recall, then go on with the path, then new cards, then a test.
+
+    Cards that only come again today can wait until after the next lesson.
+    """
     found: list[Advice] = []
-    if now.due or now.again:
-        counts = ((now.due, "due"), (now.again, "coming again"))
-        cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
+    counts = ((now.due, "due"), (now.again, "coming again"))
+    cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
+    if now.due:
         found.append(Advice(Act.STUDY, "ddpquiz study", cards))
     if now.path and now.path.current:
         place = now.path.place(now.path.current.stage)
         found.append(Advice(Act.LEARN, "ddpquiz learn", place, now.path.concept))
+    if now.again and not now.due:
+        found.append(Advice(Act.STUDY, "ddpquiz study", cards))
     if now.new_today and not (now.due or now.again):
         found.append(Advice(Act.STUDY, "ddpquiz study", f"{plural(now.new_today, 'new card')} for today"))
     if now.more:

@@ -31,6 +31,7 @@ from ddpquiz.curriculum.concept import (
     script_lines,
 )
 from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.listing import marked_change
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.search import meaning
 from ddpquiz.curriculum.yaml_file import has_option_line, with_option
@@ -138,7 +139,7 @@ def _step_html(
         parts.append(_demo(concept, step.demo, recorded))
     parts += _markdown(step.then)
     if step.listing and (change := step.listing.change):
-        parts.append(listing(f"- {change.line}\n+ {change.to}"))
+        parts.append(listing("\n".join(f"{mark} {line}" for mark, line in marked_change(change.line, change.to))))
         parts += [*_output_html(change.shows, step.listing.ranks), *_markdown(change.then)]
     return parts
 

@@ -71,9 +71,7 @@ def test_the_check_changes_neither_results_nor_calls(script):
 
 def test_a_model_without_ddp_is_left_out_with_one_note(script):
     events = trained(script, model="net")
-    assert notes(events) == [  # what all ranks note is told once
-        "An optimizer updates parameters outside DDP models; --check-replicas does not compare them.", NOTHING,
-    ]  # fmt: skip
+    assert notes(events) == [NOTHING]  # what all ranks note is told once
     assert of(events, ReplicaSums) == []
 
 

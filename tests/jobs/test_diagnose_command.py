@@ -117,6 +117,7 @@ def test_a_log_is_not_saved_as_a_run(tmp_path):
 MISTAKES = {
     "empty": "empty holds no records, it is empty. Name rank-N.jsonl of `ddpquiz.record`",
     "none": "There is no file or folder",
+    "pipe": "pipe is a pipe or a device, which cannot be read twice.",
     "text/notes.md": "notes.md",
 }
 
@@ -126,6 +127,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
     (tmp_path / "text/notes.md").write_text("hello")
+    os.mkfifo(tmp_path / "pipe")
     ran = run(tmp_path / name)
     assert ran.returncode == 1
     assert MISTAKES[name] in ran.stderr

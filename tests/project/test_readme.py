@@ -18,7 +18,10 @@ from ddpquiz.cli.app import _PANELS, app
 
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text("utf-8")
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.joinpath("docs").glob("*.md"))]
+    for path in [
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+        *sorted(ROOT.joinpath("docs").glob("*.md")),
+    ]
 }
 README, CONTRIBUTING, COMMANDS = PAGES["README.md"], PAGES["CONTRIBUTING.md"], PAGES["docs/commands.md"]
 GROUP = typer.main.get_command(app)

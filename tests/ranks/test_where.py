@@ -16,8 +16,10 @@ from ddpquiz.ranks.run import Run
 
 SCRIPT = """
 import os, subprocess, sys, threading, time
+has_printed = threading.Event()
 def in_background():
     print("background: ready")
+    has_printed.set()  # a child that is forked during a print may inherit the lock of the stream
     time.sleep(1000)
 def in_a_child():
     print("child: ready")
@@ -26,6 +28,7 @@ def in_the_script():
     print("main: ready"); time.sleep(1000)
 threading.Thread(target=in_background, daemon=True).start()
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+has_printed.wait()
 if os.fork() == 0:
     in_a_child()
 in_the_script()
@@ -118,7 +121,7 @@ def test_the_command_draws_lines_and_functions(rank):
         [sys.executable, "-m", "ddpquiz", "where", str(rank)], capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.startswith(f"rank 0, process {rank}\n  main thread\n")
-    assert "script.py:10  in_the_script  print(" in ran.stdout
+    assert "script.py:12  in_the_script  print(" in ran.stdout
     assert "a child of rank 0, process " in ran.stdout
 
 

@@ -76,8 +76,8 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     assert screen(at_home(progress)) == (
         snapshot(
             "ddpquiz\n\n"
-            "Next        enter  study: 2 cards coming again\n"
-            'Also        l learn "The ring" · t test "DDP"\n\n'
+            'Next        enter  learn "The ring": 1 of 4: lesson\n'
+            'Also        s study · t test "DDP"\n\n'
             "Due         2 cards coming again.\n"
             "New         2 for today, 2 in the lessons that you have begun\n"
             "Coming up   in the next seven days: none\n"
@@ -93,8 +93,8 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
 def test_enter_does_the_one_thing_that_is_best_done_next(progress):
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat = at_home(progress)
-    press(seat, "enter", "l")
-    assert seat.seen == [("study", False, 10), ("learn", "ring")]
+    press(seat, "enter", "s")
+    assert seat.seen == [("learn", "ring"), ("study", False, 10)]
     progress.review("ring/one", Grade.GOOD, START, START - START)
     seat = at_home(progress)
     press(seat, "enter")

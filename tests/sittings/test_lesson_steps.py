@@ -76,6 +76,10 @@ def test_a_path_has_the_steps_the_cards_and_the_lab_and_goes_on_at_the_step_that
     for step in (3, 4):
         progress.stage(f"ring/step-{step}", "done", START)
     assert path(progress).current.stage is StageName.CARDS
+    progress.stage("ring/lesson", "done", START)
+    other = replace(STEPS, id="other")
+    assert next_path((STEPS, other), (), history(progress)).concept is other  # its cards are dealt by study
+    assert next_path((STEPS,), (), history(progress)).concept is STEPS
 
 
 def test_a_lesson_that_an_older_ddpquiz_saved_as_read_is_done(progress):
@@ -333,7 +337,8 @@ The ring
 2 cards   ▸ next  3 cards
 
 You can now say who holds the sum.
-Its 3 new cards come next: each comes back just before you would forget it.
+3 new cards of this lesson come next: you see each again just before you would
+forget it.
 
 Next is 2 of 2: cards.
 
@@ -418,7 +423,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "You answered", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "Its 5 new cards come next", "▸ next")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson come next", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"

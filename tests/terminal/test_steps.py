@@ -11,7 +11,15 @@ from ddpquiz.curriculum.loading import load
 from ddpquiz.terminal.kit import markdown
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.pages.steps import fits_beside, markdown_of, text_parts, unfit
+from ddpquiz.terminal.pages.steps import (
+    changed_listing,
+    diff,
+    fits_beside,
+    markdown_of,
+    text_parts,
+    unfit,
+    values_table,
+)
 
 LINES = "\n".join(["print(1)"] * 17)
 ROWS = "\n\n".join(["A paragraph."] * 9)  # 17 rows
@@ -103,3 +111,23 @@ def test_a_terminal_shows_the_drawing_and_nothing_of_the_picture():
     step = LessonStep("Before.\n\n    0 -> 1\n", ask="x")
     shown = drawn(Group(*text_parts(replace(step, picture="ring"))), 76)
     assert shown == drawn(Group(*text_parts(step)), 76) == ["Before.", "", "    0 -> 1"]
+
+
+def test_each_new_line_of_a_change_is_marked_and_a_line_that_stays_is_not():
+    change = LineChange("a(1)", "b(1)\nc(1)", Shows("1"))
+    assert drawn(changed_listing("if x:\n    a(1)\n    d(1)", change), 40) == [
+        "  if x:", "-     a(1)", "+     b(1)", "+     c(1)", "      d(1)",
+    ]  # fmt: skip
+    assert drawn(diff(LineChange("a(1)", "a(1)\nc(1)", Shows("1"))), 40) == ["    a(1)", "  + c(1)"]
+
+
+def test_values_of_a_demo_that_are_too_wide_for_a_row_stand_in_a_row_for_each_rank():
+    narrow = values_table(("sum",), {"sum": {0: "1", 1: "2"}}, 80)
+    assert drawn(narrow, 80) == ["rank  0  1", "sum   1  2"]
+    wide = {
+        "before": dict.fromkeys(range(4), "0 1 2 3"),
+        "after": dict.fromkeys(range(4), "undefined, 60 63 68"),
+    }
+    rows = drawn(values_table(("before", "after"), wide, 80), 80)
+    assert rows[0] == "rank  before   after"
+    assert rows[1:] == [f"{rank}     0 1 2 3  undefined, 60 63 68" for rank in range(4)]

@@ -190,8 +190,7 @@ def _look_for_ever(writer: EventWriter) -> None:
         pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
         now = monotonic()
         try:
-            frame = main.frame()
-            place = main.look(None if _is_between(frame) else frame)
+            place = _look(main)
         except AttributeError:  # seen while torch.compile was making a frame
             continue
         if place != before:
@@ -201,6 +200,12 @@ def _look_for_ever(writer: EventWriter) -> None:
         if place.line:
             reported = now
             writer.send(Alive(writer.now(), writer.rank, *place))
+
+
+def _look(main: MainThread) -> Standing:
+    """Look once; a frame that was kept until the next look would keep the tensors of its function alive."""
+    frame = main.frame()
+    return main.look(None if _is_between(frame) else frame)
 
 
 def _is_between(frame: FrameType | None) -> bool:

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
-from ddpquiz.curriculum.listing import places_of_line
-from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, spaced
+from ddpquiz.curriculum.listing import marked_change, places_of_line
+from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, new_table, spaced
 from ddpquiz.terminal.kit.style import code, console, plain, prose
 
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
@@ -63,6 +63,21 @@ def names_itself(printed: Mapping[int, str]) -> bool:
     return all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
 
 
+def values_table(labels: Sequence[str], values: Mapping[str, Mapping[int, str]], width: int) -> RenderableType:
+    """Draw what each rank of a demo printed under some labels: a row a label, or a row a rank if that is too wide."""
+    ranks = sorted({rank for label in labels for rank in values.get(label, ())})
+    rows = [[label, *(values.get(label, {}).get(rank, "") for rank in ranks)] for label in labels]
+    rows = [[plain(cell) for cell in row] for row in [["rank", *map(str, ranks)], *rows]]
+    if sum(max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)) > min(width, MEASURE) - _MARGIN:
+        rows = [list(column) for column in zip(*rows, strict=True)]
+        table = new_table(rows[0], left=range(len(rows[0])))
+    else:
+        table = new_table(rows[0])
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table
+
+
 def changed_listing(source: str, change: LineChange) -> RenderableType:
     """Draw code of a listing with the line that changed, as it was and as it is."""
     from ddpquiz.terminal.kit.highlight import python_lines
@@ -72,10 +87,7 @@ def changed_listing(source: str, change: LineChange) -> RenderableType:
     indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
     now = "\n".join(indent + line for line in change.to.splitlines())
     rows = [(Text(" "), line) for line in python_lines(source)]
-    rows[place : place + 1] = [
-        (Text("-", style="bad"), code(lines[place], "quiet")),
-        (Text("+", style="good"), code(now)),
-    ]
+    rows[place : place + 1] = _marked(lines[place], now)
     return columns(rows, gap=1)
 
 
@@ -88,8 +100,14 @@ def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
 
 def diff(change: LineChange) -> RenderableType:
     """Draw the line of a listing that changed, as it was and as it is."""
-    before, after = Text("-", style="bad"), Text("+", style="good")
-    return indented(columns([(before, code(change.line, "quiet")), (after, code(change.to))], gap=1))
+    return indented(columns(_marked(change.line, change.to), gap=1))
+
+
+def _marked(before: str, after: str) -> list[tuple[Text, Text]]:
+    styles = {"-": ("bad", "quiet"), "+": ("good", "code"), " ": ("", "code")}
+    return [
+        (Text(mark, style=styles[mark][0]), code(line, styles[mark][1])) for mark, line in marked_change(before, after)
+    ]
 
 
 def markdown_of(text: str) -> RenderableType:

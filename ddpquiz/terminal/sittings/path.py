@@ -259,14 +259,16 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
-        back = f"Its {plural(new, 'new card')} come next: each comes back just before you would forget it."
+        come = plural(new, "new card of this lesson comes", "new cards of this lesson come")
+        back = f"{come} next: you see each again just before you would forget it."
     elif ahead:
         soonest = min(ahead)
         when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
         back = f"{when} {plural(ahead[soonest], 'card comes', 'cards come')} back: `ddpquiz study`."
     else:
         back = "`ddpquiz study` asks its cards again, each just before you would forget it."
-    return f"You can now {concept.able or f'explain this: {concept.idea}'}", back
+    able = concept.able.removesuffix(".")
+    return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
 
 
 def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:

@@ -27,8 +27,8 @@ from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, header, indented, new_table, shown_path
-from ddpquiz.terminal.kit.style import code, console, plain, prose
+from ddpquiz.terminal.kit.layout import Barred, header, indented, shown_path
+from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.pages.steps import (
     WAITS,
@@ -41,6 +41,7 @@ from ddpquiz.terminal.pages.steps import (
     markdown_of,
     result_parts,
     text_parts,
+    values_table,
 )
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
@@ -270,20 +271,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
             said += [] if answer.right else [_in_lines("Right is", each, right=True) for each in right]
             return [Group(*said, *whys)]
         if answer.right:
-            return [Text(f'✓ Right: you answered "{plain(given)}".', style="good")]
-        shown = " and ".join(f'"{plain(each)}"' for each in right)
-        return [Group(Text(f'✗ You answered "{plain(given)}". Right is {shown}.', style="bad"), *whys)]
+            return [prose(f'✓ Right: you answered "{given}".', "good")]
+        shown = " and ".join(f'"{each}"' for each in right)
+        return [Group(prose(f'✗ You answered "{given}". Right is {shown}.', "bad"), *whys)]
 
     def _demo_result(self) -> list[RenderableType]:
         demo, values = self.step.demo, self.visit.values
         if demo is None or values is None:
             return [Text("The demo has not run to its end yet: press d.", style="quiet")]
-        ranks = sorted({rank for label in demo.labels for rank in values.get(label, ())})
-        table = new_table(("rank", *map(str, ranks)))
-        for label in demo.labels:
-            table.add_row(plain(label), *(plain(values.get(label, {}).get(rank, "")) for rank in ranks))
         then = [markdown_of(self.step.then)] if self.step.then else []
-        return [*([indented(table)] if ranks else []), *self._prediction(), *then]
+        shown = [indented(values_table(demo.labels, values, console().width))] if any(values.values()) else []
+        return [*shown, *self._prediction(), *then]
 
     def _own_result(self, observed: Observed) -> list[RenderableType]:
         listing = self.step.listing
