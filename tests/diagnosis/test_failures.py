@@ -370,6 +370,20 @@ def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_pat
     assert "/ddpquiz/ranks/" not in raised.traceback
 
 
+def test_a_parameter_that_was_frozen_after_wrapping_is_named_and_not_another(run):
+    body = """\
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        for step in range(3):
+            if step == 1:
+                model[0].requires_grad_(False)
+            ddp(x).sum().backward()
+    """
+    assert run(body)[-1].why.startswith(
+        "No gradient in the step before for 0.weight, 0.bias, so DDP raised at train.py:"
+    )
+
+
 def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
     body = """\
         model = torch.nn.ModuleList([torch.nn.Linear(2, 1) for _ in range(4)])

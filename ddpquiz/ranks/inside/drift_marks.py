@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ddpquiz.events.event import OptimizerSettings, UnreducedGradient, WeightSample
+from ddpquiz.ranks.inside.leaving import reduced_names
 
 _SAMPLED = 4096  # bytes of each parameter in a sample
 _MOST_SAMPLED = 1 << 22  # bytes of all of them
@@ -57,12 +58,13 @@ class DriftMarks:
         self._steps, self._changes, self._settings, self._has_told = 0, _CHANGES, "", False
 
     def add_model(self, model: Any) -> None:
-        """Note a model that DDP has just wrapped."""
+        """Note a model that DDP has just wrapped, and the names of the parameters whose gradients it reduces."""
         ignored = getattr(model, "parameters_to_ignore", ())
         named = [*model.module.named_parameters()]
         known = {id(each) for name, each in named if each.requires_grad or name in ignored}
         frozen = [(name, each) for name, each in named if id(each) not in known]
         in_world = dist.get_world_size(model.process_group) == dist.get_world_size()
+        reduced_names[model] = tuple(name for name, each in named if each.requires_grad and name not in ignored)
         self._models.append(_Model(ref(model), len(self._models) + 1, known, frozen, in_world))
 
     def before_block(self, model: Any) -> Any:

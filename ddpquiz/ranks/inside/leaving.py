@@ -27,6 +27,7 @@ from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_own, is
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 _MOST_NAMES = 5  # of parameters that a message lists
+reduced_names: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()  # see drift_marks
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -147,13 +148,15 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
 
 
 def _unused_parameters(error: BaseException, message: str) -> list[str]:
-    """Return the names of the parameters that DDP complains about by their indices; none for any other error."""
+    """Return the names of the parameters that DDP complains about by their indices; none for any other error.
+
+    The indices count what needed a gradient when the model was wrapped, whatever has been frozen since.
+    """
     found, at = _WITHOUT_GRADIENT.search(message), error.__traceback__
     while found and at:
         owner: Any = at.tb_frame.f_locals.get("self")
         if type(owner).__name__ == "DistributedDataParallel":
-            counted = (each for each in owner.module.named_parameters() if each[0] not in owner.parameters_to_ignore)
-            known = [name for name, each in counted if each.requires_grad]
+            known = reduced_names.get(owner, ())
             indices = [int(index) for index in found[1].split()]
             return [known[index] for index in indices] if max(indices) < len(known) else []
         at = at.tb_next
