@@ -125,7 +125,7 @@ def _sides(asked: Mapping[int, Joining], what: str) -> dict[Any, list[int]]:
 
 
 def _few(sides: Mapping[Any, list[int]]) -> tuple[int, ...]:
-    """The ranks that are not of the largest side; all of them if there is none."""
+    """The ranks outside the largest side; all ranks if several sides are equally large."""
     most = max(map(len, sides.values()))
     largest = [ranks for ranks in sides.values() if len(ranks) == most]
     few = [rank for ranks in sides.values() if len(largest) > 1 or ranks is not largest[0] for rank in ranks]

@@ -398,7 +398,7 @@ def _tiny_buckets(timeline: Timeline, lifetime: float) -> Iterator[str]:
 
 
 def _nothing_unused(timeline: Timeline, script: str) -> Iterator[str]:
-    """DDP searches for unused parameters in each pass, and there are none."""
+    """Yield advice if DDP searches for unused parameters in each pass and never finds one."""
     marks = {rank: timeline.training[rank].searched for rank in timeline.ranks}
     found = [mark for mark in marks.values() if mark and mark.passes >= _EQUAL_STEPS]
     if found and len(found) == len(marks) and not any(mark.found for mark in found):

@@ -541,7 +541,7 @@ class _Block:
         return max(started, start) if started is not None and started <= end else start
 
     def _root_entered(self) -> float | None:
-        """When the rank entered that sends to all others; None if there is none, or if it is this one."""
+        """When the root of a broadcast or scatter entered it; None for other operations, and for the root itself."""
         if self.collective is None or self.call is None or self.call.operation.op not in ("broadcast", "scatter"):
             return None
         root = self.collective.calls.get(-1 if self.call.operation.peer is None else self.call.operation.peer)

@@ -203,11 +203,8 @@ def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: Pa
     if all are. Once a lesson in steps is done, the next one is due: `study` deals the cards of the one before.
     """
     unread = [concept for concept in concepts if not history.has_read(concept.id)]
-    last = [
-        concept
-        for concept in concepts
-        if concept.id == history.last and not (concept.in_steps and concept not in unread)
-    ]
+    goes_on = [concept for concept in concepts if concept in unread or not concept.in_steps]
+    last = [concept for concept in goes_on if concept.id == history.last]
     paths = (guided_path(concept, labs, history) for concept in (*last, *unread, *concepts))
     return next((path for path in paths if path.current), None)
 

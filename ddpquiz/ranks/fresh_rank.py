@@ -29,7 +29,7 @@ def become(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str]) 
         for fd in (file.fileno(), *fds):
             os.set_inheritable(fd, True)
         arguments = [sys.executable, "-c", _START, str(Path(__file__).parents[2]), str(file.fileno())]
-        os.execve(sys.executable, arguments, {**plan.environment, **variables})  # noqa: S606  # there is none
+        os.execve(sys.executable, arguments, {**plan.environment, **variables})  # noqa: S606  # no shell
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ _FRESH = (
 
 
 def _set_loop(path: Path) -> str:
-    """The first line in which a script goes through a set; "" if there is none, or if all ranks hash alike."""
+    """The first line that iterates over a set; "" if no line does, or if all ranks hash alike."""
     if os.environ.get("PYTHONHASHSEED", "random") != "random":
         return ""
     return next((format_place(file, line) for file, line in find_set_loops(path)), "")

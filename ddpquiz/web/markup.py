@@ -90,7 +90,7 @@ def lesson_parts(text: str, picture: Markup | None = None) -> list[tuple[str, Ma
     """The Markdown of a lesson in parts, each as its text and as HTML.
 
     A part is a paragraph with the code, lists and tables that follow it. A picture takes the place of the first
-    indented drawing; if there is none, it is the last part.
+    indented drawing; in a text without a drawing it is the last part.
     """
     tokens = _PARSER.parse(style.plain(text))
     environment: dict[str, Any] = {"picture": picture} if picture else {}

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 import threading
+from collections.abc import Iterator
 from functools import cache
 from types import FrameType
 
@@ -44,6 +45,13 @@ def find_place(frame: FrameType | None) -> tuple[str, int]:
             foreign = (file, frame.f_lineno)
         frame = frame.f_back
     return foreign
+
+
+def outward(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame, its caller, and so on."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def line_in(script: str) -> int:

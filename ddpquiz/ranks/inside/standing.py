@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from ddpquiz.ranks.inside.source_location import find_place, is_own
+from ddpquiz.ranks.inside.source_location import find_place, is_own, outward
 
 _STILL = 0.2  # seconds after which a thread that uses no processor stands still
 _BUSY = 0.1  # of a core, from which on a thread computes
@@ -38,9 +38,8 @@ class MainThread:
     def __init__(self) -> None:
         self._identity = threading.main_thread().ident or 0
         self._clock = _clock_of(self._identity)
-        self._seen: tuple[tuple[str, int], int, float, float] | None = (
-            None  # line, instruction, time, its processor time
-        )
+        # line, instruction, time, its processor time
+        self._seen: tuple[tuple[str, int], int, float, float] | None = None
 
     def frame(self) -> FrameType | None:
         return sys._current_frames().get(self._identity)  # noqa: SLF001  # documented; no other way
@@ -51,7 +50,7 @@ class MainThread:
         if not place[1] or frame is None:
             self._seen = None
             return Standing()
-        own = next((each for each in _outward(frame) if is_own(each.f_code.co_filename)), frame)
+        own = next((each for each in outward(frame) if is_own(each.f_code.co_filename)), frame)
         now, used = time.monotonic(), self._processor_time()
         if self._seen is None or self._seen[:2] != (place, own.f_lasti):
             self._seen = place, own.f_lasti, now, used
@@ -80,15 +79,6 @@ def _sleeps() -> bool:
         return True
 
 
-def _outward(frame: FrameType) -> list[FrameType]:
-    frames: list[FrameType] = []
-    each: FrameType | None = frame
-    while each is not None:
-        frames.append(each)
-        each = each.f_back
-    return frames
-
-
 def _expression(frame: FrameType) -> str:
     """The text of the expression that a frame is at; nothing for a sleep or an import, which end by themselves."""
     at = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
@@ -115,7 +105,7 @@ def _expression(frame: FrameType) -> str:
 
 def _waits_for(frame: FrameType, own: FrameType) -> str:
     """The thread or process for whose end a frame of the script waits, in words; nothing if it is neither."""
-    for each in itertools.takewhile(lambda inner: inner is not own, _outward(frame)):
+    for each in itertools.takewhile(lambda inner: inner is not own, outward(frame)):
         waited = each.f_locals.get("self") if each.f_code.co_name == "join" else None
         if isinstance(waited, threading.Thread):
             inner = sys._current_frames().get(waited.ident or 0)  # noqa: SLF001  # the same

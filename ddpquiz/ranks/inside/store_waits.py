@@ -12,7 +12,7 @@ import torch.distributed as dist
 from ddpquiz.events.event import StoreWaiting
 from ddpquiz.ranks.inside import process_groups
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.source_location import locate
+from ddpquiz.ranks.inside.source_location import locate, outward
 
 _WAITING = ("get", "wait", "multi_get", "queue_pop", "barrier")
 _MOST = 16  # keys that are reported
@@ -44,10 +44,8 @@ def _reporting(name: str, original: Callable[..., Any], writer: EventWriter) -> 
     return waiting
 
 
-def _forms_a_group(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code.co_filename != process_groups.__file__:
-        frame = frame.f_back
-    return frame is not None
+def _forms_a_group(frame: FrameType) -> bool:
+    return any(each.f_code.co_filename == process_groups.__file__ for each in outward(frame))
 
 
 def _keys_in(asked: object) -> tuple[str, ...]:

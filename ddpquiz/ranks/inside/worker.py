@@ -19,7 +19,6 @@ import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from types import FrameType
 from typing import NoReturn
 
 import torch
@@ -40,7 +39,7 @@ from ddpquiz.ranks.inside import (
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, skip_present_finalizers, status_of
-from ddpquiz.ranks.inside.source_location import is_between
+from ddpquiz.ranks.inside.source_location import is_between, outward
 from ddpquiz.ranks.inside.standing import MainThread, Standing
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
@@ -205,14 +204,8 @@ def _look_for_ever(writer: EventWriter) -> None:
 def _look(main: MainThread) -> Standing:
     """Look once; a frame that was kept until the next look would keep the tensors of its function alive."""
     frame = main.frame()
-    return main.look(None if _is_between(frame) else frame)
-
-
-def _is_between(frame: FrameType | None) -> bool:
-    """Return whether a thread waits for other ranks, by its innermost frame."""
-    while frame is not None and not is_between(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame is not None
+    waits_for_ranks = any(is_between(each.f_code.co_filename) for each in outward(frame))
+    return main.look(None if waits_for_ranks else frame)
 
 
 def _offer_stacks(rank: int) -> None:

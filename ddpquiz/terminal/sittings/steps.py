@@ -490,8 +490,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         elif self.number:
             self._to(0)
             self.number -= 1
-            was_here = self.number in self._visits
-            seen = self._visits[self.number] if was_here else _Visit()
+            seen = self._visits.get(self.number, _Visit())
             self._to(len(self.pages) - 1 if seen.observed or seen.answer or seen.values else 0)
         else:
             self.note = "This is the first page."
