@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
+from ddpquiz.plan.hugging_face import load_config
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.model import MEMORY_REACHED, Experts, Hardware, LatentAttention, Link, Transformer
@@ -49,7 +50,13 @@ def names(folder: str) -> list[str]:
 
 
 def load_model(name: str) -> Transformer:
-    """Load a shipped model by name, or a user's own by path. UserError with a near name, or with all complaints."""
+    """Load a shipped model by name, or a user's own by path: a YAML file, or a config.json or its folder.
+
+    UserError with a near name, or with all complaints.
+    """
+    path = Path(name)
+    if name.endswith(".json") or (path.is_dir() and name not in names("models")):
+        return load_config(path)
     return _load(name, "models", read_model)
 
 
@@ -118,7 +125,7 @@ def read_model(page: YamlFile) -> _PlanFile[Transformer]:
     kv_heads, head_size = whole("kv-heads", optional=True) or heads, whole("head-size", optional=True)
     if not head_size and heads and hidden % heads:
         fields.complain("heads", f"{heads} heads do not divide hidden = {hidden}; add `head-size`")
-    flags = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
+    flags: dict[str, Any] = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
     experts, latent = _experts(page, fields), _latent(page, fields)
     sources = _sources(page, fields)
     fields.close()
