@@ -244,6 +244,7 @@ def _sources(page: YamlFile, fields: Fields) -> dict[str, str]:
 
 
 FILE = "published-runs.yaml"
+_MOST_RUNS = 2_000
 _SIZES = ("tp", "pp", "cp", "dp", "ep", "chunks")
 
 _KEYS = ("layers", "hidden", "heads", "vocabulary")
@@ -252,6 +253,7 @@ UNITS = {  # of what was measured
     "rate": "tokens/s",
     "tflops": "TFLOP/s",
     "memory": "GiB",
+    "out-of-memory": "GiB",
     "activations": "GiB",
     "states": "GiB",
     "mfu": "%",
@@ -263,7 +265,7 @@ class PublishedRun:
     """A measured run: its job, what was measured, and the value.
 
     `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
-    the published `seconds`), `memory` (held: states and activations), `activations`, or `states` of the matrices alone.
+    the published `seconds`), `memory` (of the fullest rank), `out-of-memory` (it did not fit into that of the GPU), `activations`, or `states` of the matrices alone.
     `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
     Constants of its GPU were fitted to it if `fit` is set. `software` names older software, with an efficiency of its
     own on the same GPU. `miss` says why the prediction misses it.
@@ -307,7 +309,7 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
         return page, []
     record = Fields(page, page.root, "the published runs")
     software = dict(record.records("software", "software", partial(_software, page), optional=True))
-    rows = record.records("runs", "a run", partial(_run, page, software))
+    rows = record.records("runs", "a run", partial(_run, page, software), most=_MOST_RUNS)
     record.close()
     return page, [run for run in rows if run]
 
@@ -396,7 +398,11 @@ def _layout(row: Fields) -> Layout:
         **sizes,
         zero=row.whole("zero", 0, 3, optional=True) or 0,
         micro_batch=_whole(row, "micro-batch", 1),
-        schedule=PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
+        schedule=row.one_of(
+            "pipeline",
+            PipelineSchedule,
+            PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
+        ),
         recompute=row.one_of("recompute", Recompute, Layout().recompute),
         sequence_parallel=not row.flag("no-sequence-parallel"),
         overlap=not row.flag("no-overlap"),
