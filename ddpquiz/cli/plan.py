@@ -49,7 +49,7 @@ class PlanOptions:
         typer.Option(
             "--model",
             "-m",
-            help=f"{', '.join(completion.models(''))}, or the path of a file of yours.",
+            help=f"{', '.join(completion.models(''))}, or the path of a config.json (Hugging Face) or a file of yours.",
             autocompletion=completion.models,
         ),
     ] = "llama-3-70b"

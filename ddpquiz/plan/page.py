@@ -94,6 +94,8 @@ def _head(plan: Plan) -> Iterator[Text]:
         f"batch {job.sizes.batch:,} x {job.sizes.sequence:,} tokens = {plan.step_tokens / 1e6:,.3g} M;"
         f" {job.micro_batches:,} micro-batches a rank"
     )
+    if job.model.origin:
+        yield Text(job.model.origin, style="dim")
 
 
 def _memory(plan: Plan, width: int) -> Iterator[Text]:

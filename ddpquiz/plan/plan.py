@@ -125,6 +125,7 @@ def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     job, layout = plan.job, plan.job.layout
     return {
         "model": job.model.name,
+        "model_read": job.model.origin,
         "gpu": plan.hardware.name,
         "gpus": layout.gpus,
         "layout": {**asdict(layout), "shard": layout.sharded_over},
