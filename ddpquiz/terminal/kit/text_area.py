@@ -151,7 +151,7 @@ def open_file(file: Path) -> None:
 _USUAL = ("nano", "editor", "vim", "vi")  # the first of them names its keys on the screen
 _HOW_TO_LEAVE = {  # by what the name of a program begins with
     ("nano", "pico"): "Ctrl+o and enter save, ctrl+x leaves.",
-    ("vi", "nvim"): "Esc, then :wq and enter, saves and leaves.",
+    ("vi", "nvim"): "I lets you type; esc, then :wq and enter, saves and leaves.",
     ("emacs",): "Ctrl+x ctrl+s saves, ctrl+x ctrl+c leaves.",
     ("micro",): "Ctrl+s saves, ctrl+q leaves.",
 }
@@ -174,7 +174,8 @@ def _introduce(editor: str) -> None:
     if not is_interactive():
         return
     program = shlex.split(editor)[0]
-    name = Path(os.path.realpath(shutil.which(program) or program)).name if program == "editor" else Path(program).name
+    program = os.path.realpath(shutil.which(program) or program) if program == "editor" else program
+    name = Path(program).name.partition(".")[0]  # such as vim.basic
     how = next((how for names, how in _HOW_TO_LEAVE.items() if name.startswith(names)), "Save the file, and close it.")
     print(f"\n{name} opens. {how}\nTo use another editor, set EDITOR.", end=" ", flush=True)
     if not _set_editor():

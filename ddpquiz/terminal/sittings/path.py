@@ -103,7 +103,7 @@ class PathScreen(SittingScreen):
         if ends:
             able, back = ends
             above = [Text(), prose(f"✓ {able}", "good")]
-            where = [prose(back), *([] if now else where)]  # the stages say what is next
+            where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
         return Group(*head, stages(self.path), Text(), *where, Text())
 

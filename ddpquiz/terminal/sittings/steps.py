@@ -7,7 +7,7 @@ imported when something runs: the first step does not wait for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum, auto
@@ -307,8 +307,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:
-            doing = "it runs on real ranks" if self._started.run else "loading torch, once"
-            return [Text(f"{doing} · ctrl+c stops it", style="accent")]
+            return [Text(f"{self._running} · ctrl+c stops it", style="accent")]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
             from ddpquiz.terminal.sittings.study import buttons  # most steps ask no card
 
@@ -317,6 +316,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if posed := self.typing:
             return [command_line() if self.escaped else question_view.field(posed.question, self.entry)]
         return []
+
+    @property
+    def _running(self) -> str:
+        return "it runs on real ranks" if self._started and self._started.run else "loading torch, once"
 
     # The keys.
 
@@ -426,6 +429,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._end_step(StageState.SKIPPED)
             case _ if not self._press_what_runs(key):
                 self._press_on_page(key)
+
+    def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
+        said = super().missing(key, offered)
+        return f"Wait for the result: {self._running}; esc ends the run." if said and self._started else said
 
     def _press_what_runs(self, key: str) -> bool:
         """Obey a key that runs something; return whether it is one."""
@@ -655,6 +662,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return True
 
     def _show(self, page: _Page | None, observed: Observed) -> None:
+        self.note = ""  # it was about a key that was pressed meanwhile
         if page is None:
             self._own = observed
             return
