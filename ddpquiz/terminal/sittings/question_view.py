@@ -366,12 +366,8 @@ def verdict(answer: Answer, *, counts: bool = True) -> Text:
 
 
 def _belief(answer: Answer) -> str:
-    """Return why a wrong answer is wrong; "" where several options were chosen that each have a reason, or none has."""
-    options, found = answer.posed.question.options, answer.verdict
-    if answer.right or not options:
-        return next(iter(found.whys), "")
-    whys = [why for place in found.chosen if (why := options[answer.posed.shown[place]].why)]
-    return whys[0] if len(whys) == 1 else ""
+    """Return why a wrong answer is wrong; "" where that is not known, or stands beside each of several options."""
+    return "" if answer.posed.question.kind is Kind.CHOICES else next(iter(answer.verdict.whys), "")
 
 
 def _right_answer(answer: Answer) -> RenderableType:
