@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
+from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.hugging_face import load_config
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal
 from ddpquiz.plan.memory import Sizes, States
@@ -265,10 +266,11 @@ class PublishedRun:
     """A measured run: its job, what was measured, and the value.
 
     `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
-    the published `seconds`), `memory` (of the fullest rank), `out-of-memory` (it did not fit into that of the GPU), `activations`, or `states` of the matrices alone.
+    the published `seconds`), `memory` (of the fullest rank), `out-of-memory` (it did not fit into that of the GPU),
+    `activations`, or `states` of the matrices alone.
     `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
-    Constants of its GPU were fitted to it if `fit` is set. `software` names older software, with an efficiency of its
-    own on the same GPU. `miss` says why the prediction misses it.
+    Constants of its GPU were fitted to it if `fit` is set. `software` names software that reaches
+    another share of the same GPU's peak. `miss` says why the prediction misses it.
     """
 
     name: str
@@ -314,13 +316,20 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
     return page, [run for run in rows if run]
 
 
-def _software(page: YamlFile, row: Fields) -> tuple[str, float]:
-    """Read the name of older software and the efficiency that it reaches."""
+class _Software(NamedTuple):
+    """What software reaches: the share of a GPU's peak, and the share of that for attention's kernels."""
+
+    efficiency: float | None
+    attention: float
+
+
+def _software(page: YamlFile, row: Fields) -> tuple[str, _Software]:
     page.mention("source", row.text("source"), row.at("source"))
-    return row.text("name"), _number(row, "efficiency")
+    efficiency = _number(row, "efficiency") if "efficiency" in row else None
+    return row.text("name"), _Software(efficiency, _number(row, "attention") if "attention" in row else 1.0)
 
 
-def _run(page: YamlFile, software: Mapping[str, float], row: Fields) -> PublishedRun | None:
+def _run(page: YamlFile, software: Mapping[str, _Software], row: Fields) -> PublishedRun | None:
     before = len(page.complaints)
     name, what, source = row.text("name"), row.text("what"), row.text("source")
     page.mention("source", source, row.at("source"))
@@ -376,10 +385,10 @@ def _shipped_hardware(name: str) -> Hardware:
     return load_hardware(name)
 
 
-def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
+def _machine(row: Fields, software: _Software | None) -> Accelerator | None:
     """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU.
 
-    `efficiency` replaces that of the hardware, for older software.
+    What `software` reaches replaces what the hardware says.
     """
     name, precision = row.text("gpu"), row.text("precision", optional=True) or "bf16"
     speed = _read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
@@ -389,11 +398,12 @@ def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
     hardware = _shipped_hardware(name)
     if speed:
         hardware = replace(hardware, far=replace(hardware.far, bandwidth=speed))
-    return Accelerator(hardware, precision, measured=efficiency)
+    efficiency, attention = software or _Software(None, 1.0)
+    return Accelerator(hardware, precision, measured=efficiency, attention=attention)
 
 
 def _layout(row: Fields) -> Layout:
-    sizes = {axis: _whole(row, axis, 1) for axis in _SIZES}
+    sizes: dict[str, Any] = {axis: _whole(row, axis, 1) for axis in _SIZES}
     return Layout(
         **sizes,
         zero=row.whole("zero", 0, 3, optional=True) or 0,
@@ -416,4 +426,5 @@ def _sizes(row: Fields) -> Sizes:
         sequence=_whole(row, "sequence", 2048),
         states=row.one_of("states", States, States.MEGATRON),
         flash=row.flag("flash"),
+        loss=row.one_of("loss", Loss, Loss.EAGER) if "loss" in row else None,
     )
