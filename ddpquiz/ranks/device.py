@@ -85,12 +85,12 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def why_no_demos(torch: str) -> str:
-    """Return, in a sentence, why demos, labs and proofs do not run on this version of torch; "" if they do."""
+    """Return, in a sentence, why demos, labs and proofs do not run on a version of torch; "" if they do."""
     if release(torch) >= OLDEST_TAUGHT:
         return ""
     needed = ".".join(map(str, OLDEST_TAUGHT))
     return (
-        f"Demos, labs and proofs need torch {needed} or newer, and {torch} is installed; "
+        f"Demos, labs, proofs and listings of lessons need torch {needed} or newer, and {torch} is installed; "
         "`study`, `test`, `run`, `ddpquiz.record`, `diagnose` and `plan` work with it."
     )
 

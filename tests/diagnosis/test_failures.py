@@ -344,7 +344,7 @@ def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source)
 
 
 TOO_OLD_TO_TEACH = (
-    "Demos, labs and proofs need torch 2.9 or newer, and 2.8.1 is installed; "
+    "Demos, labs, proofs and listings of lessons need torch 2.9 or newer, and 2.8.1 is installed; "
     "`study`, `test`, `run`, `ddpquiz.record`, `diagnose` and `plan` work with it."
 )
 
