@@ -337,7 +337,7 @@ PACKAGES = {  # a torch that cannot be used, and the message
 def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source):
     tmp_path.joinpath("torch.py").write_text(source)
     ran = subprocess.run(
-        [sys.executable, "-m", "ddpquiz", "demo", "allreduce", "--plain"],
+        [sys.executable, "-m", "ddpquiz", "run", "--plain", ROOT / "demos/allreduce.py"],
         capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")
