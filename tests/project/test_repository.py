@@ -91,7 +91,13 @@ def test_another_torch_is_installed_with_our_versions_of_the_rest():
     [
         ("2.13.0", ["tests"]),
         ("2.9.1", ["tests"]),
-        ("2.8.0", ["tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"]),
+        (
+            "2.8.0",
+            [
+                *("tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"),
+                "--ignore=tests/ranks/test_proof_check.py",
+            ],
+        ),
     ],
 )
 def test_below_the_torch_of_the_demos_the_check_runs_the_tests_that_need_none(monkeypatch, version, places):
@@ -103,7 +109,7 @@ def test_below_the_torch_of_the_demos_the_check_runs_the_tests_that_need_none(mo
     assert python == ROOT / f".venv-torch-{version}/bin/python"
     assert words[-len(places) - 2 :] == [*places, "-k", "ring"]
     assert not {"--base", "--all"} & {*words}  # with one of them, what passed would be left out and saved
-    assert all(ROOT.joinpath(place).is_dir() for place in places)
+    assert all(ROOT.joinpath(place.removeprefix("--ignore=")).exists() for place in places)
 
 
 @pytest.mark.parametrize("words", [[], ["2.9"], ["-k", "ring"]])
