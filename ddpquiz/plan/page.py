@@ -241,7 +241,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
         return
     yield Text(f"A layout fits on {gpus:,}, and on no smaller number of whole machines or of 1, 2 or 4 GPUs.")
     if before:
-        least, limit_of = even_states(best.job, before) / GIB, best.capacity / GIB
+        least, limit_of = even_states(best.job, before) / GIB, best.capacity / (1 + MARGIN) / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
         held = STATE_BYTES[best.job.sizes.states].total
         yield Text(

@@ -24,6 +24,8 @@ PUBLISHED = {  # as counted from the published weights; DeepSeek's index also ha
     "llama-3-405b": 405_853_388_800,
     "mixtral-8x7b": 46_702_792_704,
     "deepseek-v3": 671_026_419_200 - 58 * 256,
+    "kimi-k2": 1_026_408_232_448 - 60 * 384,
+    "qwen3-30b-a3b": 30_532_122_624 - 48 * 2 * 128,  # without the norms of heads
     "nano": 10_646_784 + 256 * 384,  # nanoGPT's count leaves out the positions
 }
 H100, A100 = load_hardware("h100"), load_hardware("a100")
