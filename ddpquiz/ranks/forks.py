@@ -1,6 +1,6 @@
 """Child processes that never outlive us, and what the operating system knows of them.
 
-Each is in a process group of its own, and is killed when its parent dies.
+Each is in a session and a process group of its own, and is killed when its parent dies.
 """
 
 import contextlib
@@ -23,15 +23,13 @@ MADV_COLLAPSE = 25
 
 
 def fork(work: Callable[[], Any], close: list[int]) -> int:
-    """Fork a child that leads a process group, closes the descriptors in `close` and calls `work`; return its id."""
+    """Fork a child that leads a session, closes the descriptors in `close` and calls `work`; return its id."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # parent and child both do this, so that a kill cannot come too early
         return pid
     try:
-        os.setpgid(0, 0)
+        os.setsid()
         signal.set_wakeup_fd(-1)
         for reset in (signal.SIGCHLD, signal.SIGHUP):
             signal.signal(reset, signal.SIG_DFL)
@@ -137,15 +135,17 @@ def _kill_and_reap(pid: int) -> None:
 
 def kill_child(pid: int) -> None:
     """Kill a child. What it started becomes ours, for `kill_orphans`; elsewhere than on Linux, its group dies too."""
-    kill = os.kill if sys.platform == "linux" else os.killpg
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        kill(pid, signal.SIGKILL)
+    kills = [os.kill] if sys.platform == "linux" else [os.killpg, os.kill]  # it may not lead its group yet
+    for kill in kills:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
 
 
 def kill_rest(pid: int) -> None:
     """Kill what a child that has ended left in its group, where that does not become ours (not on Linux)."""
     if sys.platform != "linux":
-        kill_child(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def open_files(besides: Collection[int]) -> list[int]:

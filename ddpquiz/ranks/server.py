@@ -56,11 +56,11 @@ class _Server:
         self.to_preload: list[str] = []
         self.is_spread = True  # over small pages, which are slow to fork
         self.has_run = False
-        self.wake, wake_end = os.pipe()
+        self.wake, self.wake_end = os.pipe()
         os.set_blocking(self.wake, False)
-        os.set_blocking(wake_end, False)
+        os.set_blocking(self.wake_end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # the wake-up byte is written only if there is a handler
-        signal.set_wakeup_fd(wake_end)
+        signal.set_wakeup_fd(self.wake_end)
         for ignored in (signal.SIGINT, signal.SIGHUP, STACK_SIGNAL):
             signal.signal(ignored, signal.SIG_IGN)
 
@@ -154,7 +154,7 @@ class _Server:
         from ddpquiz.ranks.elastic_run import AGENT
 
         run.agent_pipe, write_end = os.pipe()
-        ours = [run.agent_pipe, self.channel.fileno(), self.wake]
+        ours = [run.agent_pipe, self.channel.fileno(), self.wake, self.wake_end]
         run.ranks[fork(lambda: elastic_agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
@@ -164,7 +164,7 @@ class _Server:
         from ddpquiz.ranks.inside import store_patch, worker
 
         start = fresh_rank.become if plan.request.fresh else worker.run
-        ours = [self.channel.fileno(), self.wake]
+        ours = [self.channel.fileno(), self.wake, self.wake_end]
         run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
         for rank, fds in enumerate(pipes):
             close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
