@@ -148,6 +148,19 @@ def kill_rest(pid: int) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
+def signal_if_handled(pid: int, number: int) -> None:
+    """Send a signal to a process that handles it. It would end any other, such as a program that a rank has become.
+
+    Elsewhere than on Linux, what a process handles is unknown, and it is sent to all.
+    """
+    with contextlib.suppress(OSError):  # it has just ended
+        handled = -1
+        if sys.platform == "linux":
+            handled = int(Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0], 16)
+        if handled >> number - 1 & 1:
+            os.kill(pid, number)
+
+
 def open_files(besides: Collection[int]) -> list[int]:
     """Return the descriptors that this process has open, without `besides` and the standard streams."""
     listed = map(int, os.listdir("/dev/fd"))  # noqa: PTH208  # the listing itself is open meanwhile

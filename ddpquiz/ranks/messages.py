@@ -60,7 +60,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class SignalRanks:
-    """Launcher to server: send a signal to every rank of a run."""
+    """Launcher to server: send a signal to every rank of a run that handles it."""
 
     run: int
     signal: int

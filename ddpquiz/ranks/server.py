@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import machine, why_no_ranks
-from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_child, kill_orphans, kill_rest, use_large_pages
+from ddpquiz.ranks.forks import (
+    STACK_SIGNAL,
+    adopt_orphans,
+    fork,
+    kill_child,
+    kill_orphans,
+    kill_rest,
+    signal_if_handled,
+    use_large_pages,
+)
 from ddpquiz.ranks.store import host_store
 
 _IDLE = 0.2  # seconds without a request after which there is time
@@ -125,8 +134,7 @@ class _Server:
                 self.start(message)
             case messages.SignalRanks(number, which) if number in self.runs:
                 for pid in self.runs[number].ranks:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, which)
+                    signal_if_handled(pid, which)
             case messages.StopRun(number) if number in self.runs:
                 self.runs[number].kill()
                 self.report_if_stopped(self.runs[number])

@@ -86,6 +86,17 @@ def test_a_rank_may_become_another_program(script):
     assert end(events).ok
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is unknown what a process handles")
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_program_that_a_rank_has_become_is_not_ended_by_our_signal(script, restarts):
+    body = (
+        "if os.environ['RANK'] == '1': os.execv('/bin/sleep', ['sleep', '600'])\nprint('here: yes')\ntime.sleep(600)\n"
+    )
+    events = run(script(body, "import os, time\n"), timeout=1.0, diagnose=True, restarts=restarts)
+    assert [(event.rank, event.status) for event in of(events, Exited) if not event.stopped] == []
+    assert [each.waits_in for each in of(events, Hung)[0].ranks] == ["", ""]
+
+
 def test_a_script_may_keep_signals_for_itself(script):
     body = """
     import signal
