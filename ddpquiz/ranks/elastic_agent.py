@@ -108,7 +108,8 @@ def _supervise_rank(
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
     kill_rest(pid)
     kill_orphans(())
-    os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
+    with contextlib.suppress(BrokenPipeError):  # of a launcher that was killed; torch would write the error into a file
+        os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     writer = EventWriter(fds[2], rank, plan.epoch)
     writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
     if status or ended:  # a process that returns is waited for until all have returned

@@ -61,11 +61,11 @@ def use_large_pages() -> None:
                 madvise(page, LARGE_PAGE, MADV_COLLAPSE)  # fails on an older kernel, where nothing is changed
 
 
-def die_with(parent: int) -> None:
-    """Make the kernel kill this process when `parent` dies (Linux)."""
+def die_with(parent: int | None) -> None:
+    """Make the kernel kill this process when the thread of `parent` that forked it ends (Linux); None: not any more."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
+        ctypes.CDLL(None).prctl(1, 0 if parent is None else signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if parent is not None and os.getppid() != parent:
             os._exit(1)
 
 

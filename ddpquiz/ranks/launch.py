@@ -4,6 +4,7 @@ import atexit
 import re
 import select
 import subprocess
+import tempfile
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import server_process
 from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import kill_child, kill_orphans
-from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
+from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused, TemporaryFolder
 
 _IMPORT = r"(?m)^\s*(from|import)\b.*"
 # What a script says, and the module that it needs, imported once in the server instead of once in every rank. A module
@@ -126,6 +127,16 @@ def warm() -> None:
 def warm_for(source: str) -> None:
     """Let the server import what a script of this source needs."""
     server().send(Preload(preloads(source)))
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for the files of runs. If this process is killed, the server removes it."""
+    serving = server()
+    while not serving.is_ready(timeout=None):  # until it has imported torch, it would be killed with us
+        pass
+    folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
+    serving.send(TemporaryFolder(folder.name))
+    return folder
 
 
 def close() -> None:

@@ -74,6 +74,13 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
+class TemporaryFolder:
+    """Launcher to server: remove this folder at your end, if it is still there: then the launcher was killed."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Server to launcher: no rank can run with this torch; the server ends."""
 

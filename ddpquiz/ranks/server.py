@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from ddpquiz.ranks.device import machine, why_no_ranks
 from ddpquiz.ranks.forks import (
     STACK_SIGNAL,
     adopt_orphans,
+    die_with,
     fork,
     kill_child,
     kill_orphans,
@@ -63,6 +65,7 @@ class _Server:
         self.channel = channel
         self.runs: dict[int, _LiveRun] = {}
         self.to_preload: list[str] = []
+        self.folders: list[str] = []  # for temporary files
         self.is_spread = True  # over small pages, which are slow to fork
         self.has_run = False
         self.wake, self.wake_end = os.pipe()
@@ -94,10 +97,16 @@ class _Server:
         except (BrokenPipeError, ConnectionResetError):
             return  # the launcher ended while we wrote to it
         finally:
-            for run in self.runs.values():
-                run.kill()
-                run.wait_for_agent()
-            kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
+            self.clean_up()
+
+    def clean_up(self) -> None:
+        """Leave nothing of what was started or made here."""
+        for run in self.runs.values():
+            run.kill()
+            run.wait_for_agent()
+        kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def idle_time(self) -> float | None:
         """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
@@ -130,6 +139,8 @@ class _Server:
                 self.channel.send(machine())
             case messages.Preload(modules):
                 self.to_preload += modules
+            case messages.TemporaryFolder(path):
+                self.folders.append(path)
             case messages.RunPlan():
                 self.start(message)
             case messages.SignalRanks(number, which) if number in self.runs:
@@ -212,7 +223,12 @@ class _Server:
 
 def main() -> None:
     """Import torch, then serve the launcher at the other end of the descriptor that is the only argument."""
-    channel = messages.Channel(socket.socket(fileno=int(sys.argv[1])))
+    end = socket.socket(fileno=int(sys.argv[1]))
+    die_with(os.getppid())  # while torch is imported, which takes seconds; later there are ranks to kill first
+    with contextlib.suppress(BlockingIOError):
+        if not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):  # the launcher has ended before that
+            os._exit(1)
+    channel = messages.Channel(end)
     gc.disable()
     if why := why_no_ranks():
         channel.send(messages.Refused(why))
@@ -224,5 +240,6 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     adopt_orphans()
+    die_with(None)
     _Server(channel).serve()
     os._exit(0)  # to tear torch down takes longer than anything that is left to do

@@ -186,6 +186,25 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
     assert not any(file.exists() for file in memory)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the server does not outlive the launcher")
+def test_a_check_of_a_lab_that_is_killed_leaves_no_folder(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "ddpquiz", "lab", "ring-all-reduce", "--check", "--dir", tmp_path / "files"],
+        stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | {"TMPDIR": str(temporary)},
+    )  # fmt: skip
+    end_by = time.monotonic() + 60
+    while not any(temporary.iterdir()) and time.monotonic() < end_by:
+        assert launcher.poll() is None, "the check ended early"
+        time.sleep(0.005)
+    launcher.kill()
+    launcher.wait()
+    while any(temporary.iterdir()) and time.monotonic() < end_by:
+        time.sleep(0.02)
+    assert [*temporary.iterdir()] == []
+
+
 PAGES = """\
 import ctypes, mmap, re
 from ddpquiz.ranks.forks import LARGE_PAGE, MADV_COLLAPSE, use_large_pages
