@@ -281,6 +281,8 @@ def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
             name = str(place)
             shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
             return _print_error(f"{shown} cannot be used ({error.strerror}); mend that, or name another place.")
+        case FileNotFoundError(filename=None) if "temporary directory" in str(error):  # of tempfile, which tries them
+            return _print_error("No folder takes temporary files; is the disk full? Set TMPDIR to another folder.")
         case OSError():
             return _drop_output(error)
         case ImportError(name=str() as module) if module.startswith("ddpquiz."):

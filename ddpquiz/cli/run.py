@@ -121,5 +121,5 @@ def run(
     if options.emit is not None:
         print_job(options, options.emit, script, words, name)
     else:
-        request = replace(options.request(script, words, name), diagnose=True, may_share_gpus=True)
+        request = replace(options.request(script, words, name), diagnose=True, reads_input=True, may_share_gpus=True)
         exit_with_status(show_run(options, request, claims=False))

@@ -9,6 +9,7 @@ import itertools
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,7 @@ class Run:
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in notes)]
-        self._reader = EventReader()
+        self._reader = EventReader(sys.__stdout__.encoding if sys.__stdout__ else "utf-8")  # ours is theirs
         self._watchdog = Watchdog(
             self._processes, request.timeout, str(request.subject or read.path), diagnose=request.diagnose
         )

@@ -43,15 +43,15 @@ STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 class LiveOptions:
     """How runs are shown while they last.
 
-    With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `hold`, the
-    page of a run that has ended waits for a key even if it fits on the screen. With `step`, a run opens at its first
-    operation once it has ended. With `brief`, a run that ends well waits for no key: the caller shows its result. With
-    `summary`, its account is printed afterwards, and holds all advice.
+    With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. `hold` tells
+    whether the page of a run that has ended waits for a key; None: only if it does not fit on the screen. With `step`,
+    a run opens at its first operation once it has ended. With `brief`, a run that ends well waits for no key: the
+    caller shows its result. With `summary`, its account is printed afterwards, and holds all advice.
     """
 
     hint: Hint | None = None
     stay: bool = False
-    hold: bool = False
+    hold: bool | None = None
     step: bool = False
     brief: bool = False
     summary: bool = False
@@ -121,8 +121,8 @@ def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScre
     opens_replay = options.step and not interrupted
     if opens_replay:
         end.walk(note=_FROM_START)
-    fits = not options.hold and _fits(run.seen, screen.console, end.hint)
-    if options.stay or opens_replay or view.outlasted or not (interrupted or fits):
+    holds = not _fits(run.seen, screen.console, end.hint) if options.hold is None else options.hold
+    if options.stay or opens_replay or view.outlasted or (holds and not interrupted):
         end.loop(screen, keys)
     return end
 
