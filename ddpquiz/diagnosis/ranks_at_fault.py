@@ -87,6 +87,8 @@ def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
 
 def _same_request(one: Operation, other: Operation) -> bool:
     alike = other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    if not (one.reduce and other.reduce):  # of one of them torch did not tell it
+        alike = alike._replace(reduce=one.reduce)
     if one.op == "scatter":  # only the root brings the parts
         alike = alike._replace(shapes=one.shapes, bytes=one.bytes)
     return one in (other, alike)

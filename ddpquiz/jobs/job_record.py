@@ -14,7 +14,8 @@ class JobRecord:
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
     how far the clocks of two ranks may be apart. `until` is how long nothing else happened: None if the last event is
     the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
-    records end at different times. `notes` are sentences on what could not be read. `log` holds what plain logs say.
+    records end at different times. `notes` are sentences on what could not be read, and those that ranks wrote. `log`
+    holds what plain logs say.
     """
 
     events: tuple[Event, ...]
