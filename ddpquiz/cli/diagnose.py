@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.rule import Rule
 from rich.text import Text
 
 from ddpquiz.cli import saving
@@ -21,10 +23,14 @@ from ddpquiz.events import comparison, saved_run
 from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.jobs.job_reader import read_job
+from ddpquiz.jobs.job_reader import read_job, record_of_stacks
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.stacks import as_json as stacks_as_json
+from ddpquiz.jobs.stacks import stacks_of_ranks
+from ddpquiz.plural import plural
 from ddpquiz.ranks.process_stacks import stacks_of
-from ddpquiz.safe_text import to_json
+from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below
+from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs.job_watch import JobFollower, diagnosis_page, watch_in_lines, watch_on_screen
 from ddpquiz.terminal.runs.replay import replay
@@ -39,7 +45,7 @@ def diagnose(
         typer.Argument(
             metavar="PATH...",
             show_default=False,
-            help="Logs, Flight Recorder dumps and recordings of a job, or folders that hold them, mixed.",
+            help="Logs, dumps, stacks and recordings of a job, or folders that hold them, mixed.",
         ),
     ],
     step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
@@ -56,12 +62,13 @@ def diagnose(
     """Say why a job hangs or failed: which rank, which line, which operation.
 
     The files may be plain logs (of all ranks or one for each, with the prefixes of torchrun and Slurm), Flight Recorder
-    dumps, recordings of `ddpquiz.record`, or a run that was saved with --save.
+    dumps, stacks (of `ddpquiz where --json`, py-spy or faulthandler), recordings of `ddpquiz.record`, or a run that was
+    saved with --save.
     """
     if save:
         saving.format_of(save)
     record = read_job(paths, nproc)
-    if save and record.has_only_logs and save.suffix != ".html":
+    if save and record.is_unrecorded and save.suffix != ".html":
         raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState()
     for event in record.events:
@@ -72,11 +79,11 @@ def diagnose(
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         say(json.dumps(verdict.as_json() | known))
-    elif step and not record.has_only_logs and screen.is_interactive():
+    elif step and not record.is_unrecorded and screen.is_interactive():
         replay(_judged(record, state, verdict), style.console())
     else:
         page = [diagnosis_page(verdict, record)]
-        if summary and not record.has_only_logs:
+        if summary and not record.is_unrecorded:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
         layout.show_paged(style.console(), Group(*page))
 
@@ -129,12 +136,45 @@ def compare(
 
 def where(
     pid: Annotated[
-        int,
-        typer.Argument(min=1, help="The process of a rank, or of `ddpquiz run` for all.", metavar="PID"),
-    ],
-) -> None:
-    """Show where all threads of a running rank and of its children are, the innermost call first.
+        int | None,
+        typer.Argument(
+            min=1, help="Show all threads of this process and of those that it started.", metavar="[PID]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each job, which `diagnose` reads.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Find the ranks of jobs that run on this machine, and say which rank does not stand where the others wait.
 
-    The rank goes on undisturbed. For processes that ddpquiz did not start, use py-spy.
+    The ranks are those of any launcher. It takes two looks at each, a second from each other, and the ranks go on. With
+    PID, show the stacks of that process, the innermost call first.
     """
-    layout.show_paged(style.console(), stacks_page(stacks_of(pid)))
+    if pid is not None and not as_json:
+        layout.show_paged(style.console(), stacks_page(stacks_of(pid), ranks_below(pid)))
+        return
+    jobs = find_jobs(pid)
+    if as_json:
+        for job in jobs:
+            say(json.dumps(stacks_as_json(job.name, job.ranks, socket.gethostname(), APART, job.processes)))
+        return
+    parts: list[RenderableType] = []
+    for job in jobs:
+        parts += [Text(), Rule(style="quiet")] if parts else []
+        parts += _job_page(job, alone=len(jobs) == 1)
+    layout.show_paged(style.console(), Group(*parts))
+
+
+def _job_page(job: RunningJob, *, alone: bool) -> list[RenderableType]:
+    """A job that runs here: the verdict on where its ranks stand."""
+    pids = ", ".join(str(each.pid) for each in job.processes[:_MOST_PIDS])
+    more = ", ..." if len(job.processes) > _MOST_PIDS else ""
+    source = f"stacks of {plural(len(job.processes), 'rank')} on {socket.gethostname()}, processes {pids}{more}"
+    record = record_of_stacks(stacks_of_ranks(job.ranks, APART, job.processes), source)
+    name = f"{job.script} ({job.name})" if job.script else job.name
+    title = [] if alone else [Text(plain(f"Job {name}"), style="head")]
+    return [*title, diagnosis_page(diagnose_record(record, RunState()), record)]
+
+
+_MOST_PIDS = 16

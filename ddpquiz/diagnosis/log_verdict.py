@@ -39,7 +39,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch, LoggedNotice, LoggedProgress
 from ddpquiz.plural import plural
 
-_PY_SPY = "`py-spy dump --pid PID` shows where a rank is."
+_WHERE = "`ddpquiz where` on its machines shows where the ranks stand."
 _WHOSE = (
     "The lines do not say which rank wrote them; torch names it since 2.3, as do srun --label and torchrun --tee 3."
 )
@@ -280,7 +280,7 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
             lines = [str(outside.at)]
         return Diagnosis(
             "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error.",
-            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_PY_SPY} {RECORD_MORE}",
+            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_WHERE} {RECORD_MORE}",
             limits=("The logs do not say whether it hung or worked.",), evidence=tuple(lines),
         )  # fmt: skip
     if warning := evidence.notice("memory_killer", "device_assert", "heartbeat", "abort"):
@@ -310,6 +310,6 @@ def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
     read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
     return Diagnosis(
         "quiet", (), f"No error is in {read}. That does not show that there was no fault.",
-        advice=f"If the job hangs now, {_PY_SPY} {RECORD_MORE}", limits=tuple(limits),
+        advice=f"If the job hangs now, {_WHERE} {RECORD_MORE}", limits=tuple(limits),
         evidence=tuple(str(fact.at) for fact in (*evidence.went_on[:1], warning) if fact),
     )  # fmt: skip

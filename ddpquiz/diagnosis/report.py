@@ -99,7 +99,7 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
         Section(title="Where the ranks stand", heads=("ranks", "doing", "line"), rows=stand),
         Section(title="Look next", sentences=(verdict.advice,) if verdict.advice else ()),
         Section(title="What is not certain", sentences=limits_of(verdict, record)),
-        Section(title="Lines of the logs", sentences=verdict.evidence),
+        Section(title="What this rests on", sentences=verdict.evidence),
         Section(title="What was read", sentences=(source_of(record),)),
     )
     return [each for each in every if each.rows or each.sentences]
@@ -118,7 +118,7 @@ def limits_of(verdict: Diagnosis, record: JobRecord) -> tuple[str, ...]:
 
 def source_of(record: JobRecord) -> str:
     """In a sentence what was read."""
-    if record.has_only_logs:
+    if record.is_unrecorded:
         return f"From {record.source}."
     missing = f"; nothing of {format_ranks(record.missing)}" if record.missing else ""
     return f"From {record.source}: {len(record.present):,} of {record.ranks:,} ranks{missing}."

@@ -25,7 +25,7 @@ _TITLES: dict[FaultKind, str] = {
     "absent": "A rank left no record",
     "stopped": "The job was stopped",
     "unknown": "The cause is not in the logs",
-    "quiet": "The log shows no error",
+    "quiet": "Nothing shows a fault",
     "silent": "The result is wrong",
     "none": "No fault found",
 }
@@ -51,7 +51,7 @@ class Diagnosis:
 
     `culprits` is empty where `fault` is "none", or where the evidence names no rank. `together` is what the ranks of
     the group had last done together, `advice` what to look at now. `limits` are sentences on what could not be found
-    out, and `evidence` the lines of logs that the verdict rests on, each with its file and number.
+    out, and `evidence` the lines of logs and the stacks that the verdict rests on, each with its file and number.
     """
 
     fault: FaultKind
@@ -96,7 +96,7 @@ ADVICE = {
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",
     "absent": "Look for the end of that rank in the job's log: an exit code, a signal, a traceback. If it still runs, "
-    "`py-spy dump --pid PID` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
+    "`ddpquiz where` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
 OTHER_TENSORS = (

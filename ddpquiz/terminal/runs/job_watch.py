@@ -129,7 +129,7 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
     if verdict.evidence:
-        parts += section("Lines of the logs", bullets(Text(plain(text)) for text in verdict.evidence))
+        parts += section("What this rests on", bullets(Text(plain(text)) for text in verdict.evidence))
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 
