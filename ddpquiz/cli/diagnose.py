@@ -14,6 +14,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ddpquiz.cli import saving
+from ddpquiz.cli.lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
@@ -32,7 +33,7 @@ from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below
 from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.runs.job_watch import JobFollower, diagnosis_page, watch_in_lines, watch_on_screen
+from ddpquiz.terminal.runs.job_watch import JobFollower, VerdictScreen, diagnosis_page, watch_in_lines, watch_on_screen
 from ddpquiz.terminal.runs.replay import replay
 from ddpquiz.terminal.runs.stacks_page import stacks_page
 from ddpquiz.terminal.runs.summary import comparison_page
@@ -80,17 +81,25 @@ def diagnose(
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         say(json.dumps(verdict.as_json() | known))
     elif step and not record.is_unrecorded and screen.is_interactive():
-        replay(_judged(record, state, verdict), style.console())
+        replay(_judged(record, state, verdict), style.console(), lesson=lesson_of)
     else:
         page = [diagnosis_page(verdict, record)]
         if summary and not record.is_unrecorded:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
-        layout.show_paged(style.console(), Group(*page))
+        _show(Group(*page), verdict)
+
+
+def _show(page: RenderableType, verdict: Diagnosis) -> None:
+    """Show a verdict until the user leaves, and leave it in the scrollback; in a pipe, print it."""
+    console = style.console()
+    if screen.is_interactive():
+        VerdictScreen(page, lambda: lesson_of(verdict.concept)).show(console)
+    layout.show(console, page)
 
 
 def _judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
     """The events of a job, with an end that says what the verdict says."""
-    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice)
+    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice, verdict.concept)
     recorded = [event for event in record.events if not isinstance(event, End)]
     return [*recorded, replace(end, why="") if end.ok else end]
 
@@ -159,22 +168,26 @@ def where(
         for job in jobs:
             say(json.dumps(stacks_as_json(job.name, job.ranks, socket.gethostname(), APART, job.processes)))
         return
+    pages = [_job_page(job) for job in jobs]
+    if len(pages) == 1:
+        _show(*pages[0])
+        return
     parts: list[RenderableType] = []
-    for job in jobs:
+    for job, (page, _) in zip(jobs, pages, strict=True):
+        name = f"{job.script} ({job.name})" if job.script else job.name
         parts += [Text(), Rule(style="quiet")] if parts else []
-        parts += _job_page(job, alone=len(jobs) == 1)
+        parts += [Text(plain(f"Job {name}"), style="head"), page]
     layout.show_paged(style.console(), Group(*parts))
 
 
-def _job_page(job: RunningJob, *, alone: bool) -> list[RenderableType]:
-    """A job that runs here: the verdict on where its ranks stand."""
+def _job_page(job: RunningJob) -> tuple[RenderableType, Diagnosis]:
+    """The verdict on where the ranks of a job stand that runs here, and its page."""
     pids = ", ".join(str(each.pid) for each in job.processes[:_MOST_PIDS])
     more = ", ..." if len(job.processes) > _MOST_PIDS else ""
     source = f"stacks of {plural(len(job.processes), 'rank')} on {socket.gethostname()}, processes {pids}{more}"
     record = record_of_stacks(stacks_of_ranks(job.ranks, APART, job.processes), source)
-    name = f"{job.script} ({job.name})" if job.script else job.name
-    title = [] if alone else [Text(plain(f"Job {name}"), style="head")]
-    return [*title, diagnosis_page(diagnose_record(record, RunState()), record)]
+    verdict = diagnose_record(record, RunState())
+    return diagnosis_page(verdict, record), verdict
 
 
 _MOST_PIDS = 16

@@ -32,7 +32,7 @@ from ddpquiz.diagnosis.rank_status import (
     has_timed_out,
     is_consequence,
 )
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
+from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
 from ddpquiz.events.run_state import RunState
@@ -235,7 +235,7 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
     who, were = capital(alike), "was" if len(alike) == 1 else "were"
     memory, aborted = evidence.notice("memory_killer"), evidence.notice("abort", "heartbeat")
     if status == -signal.SIGKILL and memory:
-        advice = "Use a smaller model or batch, fewer ranks or loader workers on a machine, or ask for more memory."
+        advice = f"{SMALLER}, fewer ranks or loader workers on a machine, or ask for more memory."
         sentence = f"{who} {were} killed because memory ran out."
         found = Diagnosis("dead", alike, sentence, advice=advice, evidence=(str(memory.at),))
     elif status == -signal.SIGKILL:

@@ -97,7 +97,7 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
     every = (
         Section(title=verdict.title, sentences=said),
         Section(title="Where the ranks stand", heads=("ranks", "doing", "line"), rows=stand),
-        Section(title="Look next", sentences=(verdict.advice,) if verdict.advice else ()),
+        Section(title="Look next", sentences=(*((verdict.advice,) if verdict.advice else ()), explained_by(verdict))),
         Section(title="What is not certain", sentences=limits_of(verdict, record)),
         Section(title="What this rests on", sentences=verdict.evidence),
         Section(title="What was read", sentences=(source_of(record),)),
@@ -108,6 +108,11 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
 def position_cells(each: RankPosition) -> tuple[str, str, str]:
     """Ranks, what they do, and where."""
     return format_ranks(each.ranks), each.doing, format_place(each.file, each.line) if each.line else ""
+
+
+def explained_by(verdict: Diagnosis) -> str:
+    """In a sentence which lesson explains what happened."""
+    return f"`ddpquiz learn {verdict.concept}` explains it."
 
 
 def limits_of(verdict: Diagnosis, record: JobRecord) -> tuple[str, ...]:
