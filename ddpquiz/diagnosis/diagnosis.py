@@ -26,6 +26,7 @@ from ddpquiz.diagnosis.rank_status import (
     what_became_of,
 )
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
+from ddpquiz.diagnosis.ras_verdict import add_ras
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
@@ -106,14 +107,15 @@ def diagnose(
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
-    if record.stacks is None:
-        return _without_stacks(record, state)
-    if record.is_unrecorded and record.log is None:
-        return diagnose_stacks(record.stacks)
-    return add_stacks(_without_stacks(record, state), record.stacks)
+    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
+    if record.ras is not None:
+        found = add_ras(found, record.ras)
+    if record.stacks is not None:
+        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
+    return found or _of_record(record, state)
 
 
-def _without_stacks(record: JobRecord, state: RunState) -> Diagnosis:
+def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by what it recorded and logged."""
     if record.log is None:
         found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ddpquiz.events.event import Event
 from ddpquiz.jobs.log_file import JobLog
+from ddpquiz.jobs.ras import RasReport
 from ddpquiz.jobs.stacks import JobStacks
 
 
@@ -16,7 +17,7 @@ class JobRecord:
     how far the clocks of two ranks may be apart. `until` is how long nothing else happened: None if the last event is
     the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
     records end at different times. `notes` are sentences on what could not be read. `log` holds what plain logs say,
-    and `stacks` where ranks stood when somebody looked.
+    `stacks` where ranks stood when somebody looked, and `ras` what NCCL knew of its communicators then.
     """
 
     events: tuple[Event, ...]
@@ -29,11 +30,12 @@ class JobRecord:
     notes: tuple[str, ...] = ()
     log: JobLog | None = None
     stacks: JobStacks | None = None
+    ras: RasReport | None = None
 
     @property
     def is_unrecorded(self) -> bool:
-        """Whether nothing of the job was recorded: there are only logs, or stacks."""
-        return len(self.events) <= 1 and (self.log is not None or self.stacks is not None)
+        """Whether nothing of the job was recorded: there are only logs, stacks, or reports of RAS."""
+        return len(self.events) <= 1 and any(each is not None for each in (self.log, self.stacks, self.ras))
 
     @property
     def missing(self) -> tuple[int, ...]:
