@@ -119,13 +119,19 @@ def _causes(evidence: LogEvidence) -> list[LoggedError]:
 
 
 def _silent_ends(evidence: LogEvidence) -> list[int]:
-    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known."""
+    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known.
+
+    An exception that nobody signs may be that of any rank which ended with a status.
+    """
     said = {error.rank for error in evidence.errors} | {wait.rank for wait in evidence.waits}
     is_told = _sizes(evidence) is not None  # Gloo ends that rank by SIGABRT
+    has_unsigned = any(error.rank is None and not error.crash for error in evidence.errors)
     return [
         rank
         for rank in evidence.failed_exits()
-        if rank not in said and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
+        if rank not in said
+        and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
+        and not (has_unsigned and evidence.exits[rank].status > 0)
     ]
 
 

@@ -36,7 +36,7 @@ def test_each_form_of_stacks_tells_the_rank_that_is_missing(form):
 
 def test_evidence_names_the_file_and_the_line_of_a_stack():
     assert judge(DATA / "py_spy")[1].evidence[0] == "spy_1.txt:4: rank 1 in load_batch at train.py:16"
-    assert judge(DATA / "faulthandler")[1].evidence[0] == "log:14: rank 1 in load_batch at train.py:16"
+    assert judge(DATA / "faulthandler")[1].evidence[0] == "train.log:14: rank 1 in load_batch at train.py:16"
 
 
 def test_several_dumps_are_looks_at_the_same_ranks_whoever_took_them():
