@@ -240,7 +240,7 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
     advice = advise_pairs(
         {operation.op for operation in operations},
         in_background=all(operation.in_background for operation in operations),
-        worked_before=all(order.calls_in(operation.place) > places[operation.place] for operation in operations),
+        worked_before=any(order.calls_in(operation.place) > places[operation.place] for operation in operations),
     )
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", positions, first.group, first.members,

@@ -136,6 +136,8 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
         return RankStatus("dead", _ended(exited), *state.places.get(rank, ("", 0)))
     if rank in state.finished and not raised:
         return RankStatus("left", "has finished")
+    if (gone := state.destroyed.get(rank)) is not None and not raised:
+        return RankStatus("left", "has destroyed its process groups", gone.file, gone.line)
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
     file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
@@ -283,8 +285,10 @@ def _also(ranks: Collection[int], what: str) -> str:
 
 def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     frame = own_frame(first.traceback, state.script)
+    is_cause = not is_consequence(first.message)
     ranks = [raised.rank for raised in state.raised.values()
-             if raised.error == first.error and own_frame(raised.traceback, state.script) == frame]  # fmt: skip
+             if raised.error == first.error and own_frame(raised.traceback, state.script) == frame
+             and not (is_cause and is_consequence(raised.message))]  # fmt: skip
     rank = min(ranks)  # which of them raised first is chance
     raised = state.raised[rank]
     if raised.error == "SystemExit":
@@ -551,7 +555,7 @@ _MEANINGS = {
     ),
     rf"RuntimeError: Expected to have finished reduction in the prior iteration.*{UNUSED}(?P<names>[^\n]+)": (
         "No gradient in the step before for {names}, so DDP raised at {where} on rank {rank}.",
-        "Use all parameters in the loss, or pass find_unused_parameters=True.",
+        "Use all parameters in the loss, or pass find_unused_parameters=True. Freeze parameters before DDP() only.",
     ),
     r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
     r"(?P<indices>[\d ]+\d)": (
@@ -572,12 +576,24 @@ _MEANINGS = {
 _NO_FILE = re.compile(r"FileNotFoundError\b|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b")
 
 
+_BROKEN_FILE = re.compile(
+    r"(_?pickle\.)?UnpicklingError\b|EOFError: Ran out of input|(zipfile\.)?BadZipFile\b|"
+    r"RuntimeError: PytorchStreamReader failed|[\w.]*JSONDecodeError\b|\w*Error: .*unexpected (EOF|end of file)",
+    re.IGNORECASE,
+)
+
+
 def advise_raised(text: str) -> str:
     """What to do about an exception that says nothing of distributed training; `text` is its type and message."""
     if _NO_FILE.match(text):
         return (
             "That path must exist where this rank runs. If another rank makes it, a barrier must come in between; a "
             "relative path begins in the folder in which the job was started."
+        )
+    if _BROKEN_FILE.match(text):
+        return (
+            "That file is not whole, or has another format. If another rank writes it, a barrier must come between "
+            "the save and the load; a file that is written under another name and then renamed is never seen in part."
         )
     return ADVICE["raised"]
 

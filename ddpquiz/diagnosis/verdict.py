@@ -132,7 +132,7 @@ SIZES = "A receive must have the shape and dtype of its send: print both before 
 def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
     """Return what to do about ranks that wait for each other in sends and receives.
 
-    If these lines worked before, their order is right, and a message is missing.
+    If one of these lines worked before, the other side no longer makes its half, and a message is missing.
     """
     if worked_before:
         return MESSAGES

@@ -311,6 +311,14 @@ class SyncResumed(Marked):
 
 
 @dataclass(frozen=True, slots=True)
+class UnsyncedForward(Marked):
+    """A forward pass outside no_sync in which the script had switched off that DDP synchronises the `model`."""
+
+    what: ClassVar[str] = "unsynced"
+    model: Count
+
+
+@dataclass(frozen=True, slots=True)
 class ModelWrapped(Marked):
     """The script has made a DDP model."""
 
@@ -392,6 +400,54 @@ class WeightSample(Marked):
     what: ClassVar[str] = "weights"
     step: Count
     checksum: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSample(Marked):
+    """A checksum of the parameters that an `optimizer` is about to update, before its `step`-th step.
+
+    Optimizers count from 1 in the order of their first steps. All gradients of these parameters were brought together
+    by the script itself, with `op` in the `line` of `file`; or, if `op` is empty, a DDP model was to do so whose group
+    is this rank alone.
+    """
+
+    what: ClassVar[str] = "weights_before"
+    optimizer: Count
+    step: Count
+    checksum: Name
+    file: File
+    op: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CalledInHandler(Marked):
+    """The rank makes its `number`-th call while it handles an exception, as in an `except` or a `finally`.
+
+    The exception was raised in the `line` of `file`.
+    """
+
+    what: ClassVar[str] = "handler"
+    number: Count
+    file: File
+    error: Name
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalledByThread(Marked):
+    """Another thread than the main one has called an operation in this `line` of `file` for the first time."""
+
+    what: ClassVar[str] = "thread"
+    file: File
+    op: Name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsDestroyed(Marked):
+    """The rank has left all process groups, with destroy_process_group in this `line` of `file`."""
+
+    what: ClassVar[str] = "destroyed"
+    file: File
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,10 +667,10 @@ class End:
 
 
 Mark = (
-    OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
-    | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | NeverAwaited
-    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | CoresMissed
-    | ScriptFinished
+    OptimizerStep | SyncPaused | SyncResumed | UnsyncedForward | ModelWrapped | ModelSharded | OrderRepeated
+    | RandomDraw | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | ReplicaSample
+    | CalledInHandler | CalledByThread | GroupsDestroyed | NeverAwaited | GatheredGradient | SearchedUnused
+    | ThreadCount | MemoryPeak | CoresMissed | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
