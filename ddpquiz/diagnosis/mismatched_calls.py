@@ -252,6 +252,10 @@ def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosi
     """Why a message does not arrive; `waits` says in which operation each rank waits for others."""
     for rank, pair in waits.items():
         operation, peer = pair.calls[rank].operation, pair.awaited[0]
+        if operation.op in POINT_TO_POINT and (usual := order.usual_peer(rank, operation)) is not None:
+            return _of_wrong_peer(rank, pair, usual)
+    for rank, pair in waits.items():
+        operation, peer = pair.calls[rank].operation, pair.awaited[0]
         if operation.op not in POINT_TO_POINT or peer not in waits:
             continue
         other = waits[peer].calls[peer].operation
@@ -260,6 +264,21 @@ def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosi
         if other.peer == rank and {operation.op, other.op} == {*POINT_TO_POINT} and operation.tag != other.tag:
             return _of_tags({rank: operation, peer: other}, pair)
     return None
+
+
+def _of_wrong_peer(rank: int, pair: Collective, usual: int) -> Diagnosis:
+    """The diagnosis that a rank names another peer in a line than the other ranks do, each counted from itself."""
+    operation = pair.calls[rank].operation
+    which = "source" if operation.op == "recv" else "destination"
+    does = "receive from" if operation.op == "recv" else "send to"
+    sentence = (
+        f"Rank {rank} waits in {call_at(operation)} for rank {operation.peer}: the wrong {which}. By the pattern that the "
+        f"other ranks follow in that line, it would {does} rank {usual}."
+    )
+    return Diagnosis(
+        "signature", (rank,), sentence, (position_of((rank,), operation),), pair.group, pair.members, pair.index,
+        advice=f"Print the {which} on each rank before that line: each message needs its other half.",
+    )  # fmt: skip
 
 
 def _of_other_half(rank: int, pair: Collective, peer: int, instead: Call, order: CallOrder) -> Diagnosis:

@@ -126,7 +126,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
     raised, exited = _raised(state).get(rank), state.exited.get(rank)
-    if raised and not is_consequence(raised.message):
+    if raised and not is_effect(raised):
         file, line = own_frame(raised.traceback, state.script)
         return RankStatus("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
@@ -141,6 +141,9 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
     file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
+    if raised and raised.error == "KeyboardInterrupt" and not stack:  # its traceback shows where it stood then
+        file, line = own_frame(raised.traceback, state.script)
+        return RankStatus("late", "had not reached this call when an interrupt came", file, line, seen=True)
     if stands := standing_in(rank, state):
         expression, what_for = stands
         return RankStatus("late", f"waits in {expression}", file, line, seen=stack is not None, then=what_for)
@@ -186,6 +189,11 @@ def _first_line(raised: Raised) -> str:
 def is_consequence(message: str) -> bool:
     """Whether a rank raised an exception with this message only because another one failed or did not arrive."""
     return bool(_CONSEQUENCE.search(message))
+
+
+def is_effect(raised: Raised) -> bool:
+    """Whether a rank raised this only because another one failed or did not arrive, or because it was interrupted."""
+    return raised.error == "KeyboardInterrupt" or is_consequence(raised.message)
 
 
 def has_timed_out(raised: Raised) -> bool:
@@ -246,7 +254,7 @@ def _raised(state: RunState) -> dict[int, Raised]:
 
 def _failures(state: RunState) -> list[tuple[bool, float, int]]:
     """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
-    failures = [(is_consequence(raised.message), raised.time, raised.rank) for raised in _raised(state).values()]
+    failures = [(is_effect(raised), raised.time, raised.rank) for raised in _raised(state).values()]
     failures += [
         (False, exited.time, rank)
         for rank, exited in state.exited.items()
@@ -285,10 +293,10 @@ def _also(ranks: Collection[int], what: str) -> str:
 
 def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     frame = own_frame(first.traceback, state.script)
-    is_cause = not is_consequence(first.message)
+    is_cause = not is_effect(first)
     ranks = [raised.rank for raised in state.raised.values()
              if raised.error == first.error and own_frame(raised.traceback, state.script) == frame
-             and not (is_cause and is_consequence(raised.message))]  # fmt: skip
+             and not (is_cause and is_effect(raised))]  # fmt: skip
     rank = min(ranks)  # which of them raised first is chance
     raised = state.raised[rank]
     if raised.error == "SystemExit":
@@ -512,6 +520,10 @@ _MEANINGS = {
     r".*CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)": (
         "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
         "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
+    ),
+    r"KeyboardInterrupt": (
+        "Rank {rank} was interrupted at {where}, as by ctrl-c.",
+        "If the job hung, see where each rank stood: a rank that waits for no other one holds the others up.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
     r".*CUDA error: device-side assert triggered": (
