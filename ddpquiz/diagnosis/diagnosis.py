@@ -131,8 +131,7 @@ def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
     if verdict.fault not in _CALLS or not ranks or len(ranks) == state.ranks:
         return verdict
     first = handling[ranks[0]]
-    said = first.message.strip().partition("\n")[0]
-    message = f": {said}" if said else ""
+    message = f": {first.message}" if first.message else ""
     raised_at = f" raised at {format_place(first.file, first.line)}" if first.line else ""
     alike = [rank for rank in ranks if (handling[rank].error, handling[rank].line) == (first.error, first.line)]
     call = call_at(state.last_call[ranks[0]].operation)

@@ -272,8 +272,8 @@ def _of_wrong_peer(rank: int, pair: Collective, usual: int) -> Diagnosis:
     which = "source" if operation.op == "recv" else "destination"
     does = "receive from" if operation.op == "recv" else "send to"
     sentence = (
-        f"Rank {rank} waits in {call_at(operation)} for rank {operation.peer}: the wrong {which}. By the pattern that the "
-        f"other ranks follow in that line, it would {does} rank {usual}."
+        f"Rank {rank} waits in {call_at(operation)} for rank {operation.peer}: the wrong {which}. By the pattern "
+        f"that the other ranks follow in that line, it would {does} rank {usual}."
     )
     return Diagnosis(
         "signature", (rank,), sentence, (position_of((rank,), operation),), pair.group, pair.members, pair.index,

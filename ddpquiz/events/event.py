@@ -430,7 +430,7 @@ class CalledInHandler(Marked):
     number: Count
     file: File
     error: Name
-    message: str
+    message: str  # its first line; only of Python's own exceptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,8 @@ from ddpquiz.events.event import (
 )
 from ddpquiz.plural import plural
 from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
-from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.async_results import get_future
+from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.kernels import Kernels, registered
 from ddpquiz.ranks.inside.operations import (
     C10D,
@@ -69,6 +71,7 @@ class Recorder:
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
         self._watch_wait()
+        self._watch_futures()
         self.operations.results.install()
         self.searches.install()
         self._watch_ends()
@@ -195,6 +198,34 @@ class Recorder:
 
         wait.__name__, wait.__doc__ = original.__name__, original.__doc__
         dist.Work.wait = wait
+
+    def _watch_futures(self) -> None:
+        """Report when the script waits for the future of an operation, as in `work.get_future().wait()`."""
+        operations, futures = self.operations, WeakKeyDictionary[Any, OpenOperation]()
+        original, original_wait = get_future, torch._C.Future.wait  # what get_future returns
+
+        @functools.wraps(original)
+        def future_of(work: Any) -> Any:
+            operations.results.use(work)
+            future = original(work)
+            if (opened := operations.by_work.get(id(work))) and opened.asynchronous:
+                futures[future] = opened
+            return future
+
+        @functools.wraps(original_wait)
+        def wait(future: Any, *args: Any, **kwargs: Any) -> Any:
+            opened, failed = futures.pop(future, None), True
+            since = operations.waits(opened) if opened else 0.0
+            try:
+                done = original_wait(future, *args, **kwargs)
+                failed = False
+            finally:
+                if opened:
+                    operations.remove(opened)
+                    operations.waited(opened, since, failed=failed)
+            return done
+
+        dist.Work.get_future, torch._C.Future.wait = future_of, wait  # type: ignore[method-assign]
 
 
 _IN_FLIGHT = (
@@ -364,7 +395,6 @@ class _Buckets:
 
 
 _MOST_HANDLED = 100  # calls in a handler that are reported
-_LONGEST_MESSAGE = 500  # characters
 
 
 class _Callers:
@@ -380,7 +410,7 @@ class _Callers:
         if (error := sys.exc_info()[1]) is not None and self._handled < _MOST_HANDLED:
             self._handled += 1
             raised_in, raised_at = _raised_at(error)
-            message = str(error)[:_LONGEST_MESSAGE] if type(error).__module__ in ("builtins", "__main__") else ""
+            message = printable(str(error).partition("\n")[0]) if type(error).__module__ == "builtins" else ""
             self.writer.send(CalledInHandler(
                 self.writer.now(), self.writer.rank, raised_at, number, raised_in, type(error).__qualname__, message
             ))  # fmt: skip
