@@ -669,6 +669,7 @@ _ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
 _MOST_OF = 0.5  # of what the computing between two calls cost, for a line to be named
 _BY_CHANCE = 0.3  # of the seconds for which cores were missing, that ranks with equal work wait for each other
 _IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
+_MOSTLY_THERE, _IN_TURN_THERE = 0.4, 0.15  # of the time between the two calls, from which on this share is enough
 _LEAST, _ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
 _OFTEN_LATE = 5  # times
 _Line = tuple[Place, str]  # and the call that follows, if the line was not seen
@@ -703,7 +704,7 @@ def _costliest_of(
         least = _LEAST if times >= _OFTEN_LATE else _ONCE
         if others and most >= max(least, _SHARE_OF_LINE * others):
             return CostliestLine(file, number, rank, most, most / others, before)
-    elif whole >= _least_in_turn(timeline, lifetimes):
+    elif whole >= _least_in_turn(timeline, lifetimes, _IN_TURN):
         return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
     return None
 
@@ -741,8 +742,11 @@ def _cost_of_uneven(
     timeline: Timeline, spans: Sequence[ComputeSpan], lifetimes: Mapping[int, float]
 ) -> CostliestLine | None:
     """What uneven work between two calls cost, if that is much; at the next call, if it is spread over lines."""
-    whole = sum(timeline.delays.seconds[span] for span in spans)
-    if whole < _least_in_turn(timeline, lifetimes):
+    delays = timeline.delays
+    whole = sum(delays.seconds[span] for span in spans)
+    there = whole + sum(sum(delays.visited[span].lines.values()) for span in spans)
+    share = _IN_TURN if whole < _MOSTLY_THERE * there else _IN_TURN_THERE
+    if whole < _least_in_turn(timeline, lifetimes, share):
         return None
     ((file, number), before), at_line, _ = _costliest_place(timeline.delays, spans)
     if at_line < _MOST_OF * whole:
@@ -750,10 +754,10 @@ def _cost_of_uneven(
     return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
 
 
-def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float]) -> float:
+def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float], share: float) -> float:
     """The seconds that ranks must have lost in turn; where cores are missing, they lose some with equal work, too."""
     missed = sum(rank.missed_cores.seconds for rank in timeline.training.values() if rank.missed_cores)
-    return max(_LEAST, _BY_CHANCE * missed, _IN_TURN * sum(lifetimes.values()))
+    return max(_LEAST, _BY_CHANCE * missed, share * sum(lifetimes.values()))
 
 
 def _by_line(delays: DelayCosts, spans: Collection[ComputeSpan]) -> dict[_Line, dict[int, tuple[float, int]]]:
