@@ -23,6 +23,7 @@ from ddpquiz.diagnosis.verdict import (
     MESSAGES,
     OBJECTS,
     OTHER_TENSORS,
+    PARTS,
     SET_ORDER,
     SIZES,
     TAGS,
@@ -41,8 +42,9 @@ from ddpquiz.diagnosis.verdict import (
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
-from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch
+from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
 from ddpquiz.events.run_state import RunState
+from ddpquiz.plural import plural
 
 _MOST_SIDES = 6  # that a sentence lists
 
@@ -51,6 +53,8 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
     """Which ranks made the call that does not match, and both lines."""
     if {call.operation.op for call in collective.calls.values()} == {*POINT_TO_POINT}:
         return _of_pair(collective, order)
+    if mismatch.kind == "parts":
+        return _of_parts(collective)
     calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
     deviation = find_deviation(calls, order)
     fault: FaultKind = "order" if mismatch.kind == "order" else deviation.fault
@@ -141,6 +145,28 @@ def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
         tuple(position_of((rank,), operation) for rank, operation in sorted(calls.items())),
         collective.group, collective.members, collective.index, advice=SIZES,
         limits=() if len(culprits) == 1 else ("Nothing in the record tells which of the two is right.",),
+    )  # fmt: skip
+
+
+def _of_parts(collective: Collective) -> Diagnosis:
+    """The diagnosis that ranks of an all_to_all send other numbers of elements than are expected from them."""
+    unlike = unlike_parts(collective)
+    in_all = [rank for rank in collective.members if all(rank in pair[:2] for pair in unlike)]
+    source, to, sent, expected = next((pair for pair in unlike if pair[0] != pair[1]), unlike[0])
+    culprits = tuple(in_all) if len(in_all) == 1 else tuple(sorted({rank for pair in unlike for rank in pair[:2]}))
+    call = call_at(collective.calls[source].operation)
+    sentence = (
+        f"Rank {source} sends {plural(sent, 'element')} to rank {to} in {call}, but rank {to} expects {expected:,} "
+        "from it."
+    )
+    if len(unlike) > 1:
+        sentence += f" So it is in {plural(len(unlike), 'pair')} of ranks"
+        sentence += f", and rank {in_all[0]} is in each of them." if len(in_all) == 1 else "."
+    return Diagnosis(
+        "signature", culprits, sentence,
+        tuple(position_of((rank,), collective.calls[rank].operation) for rank in dict.fromkeys((source, to))),
+        collective.group, collective.members, collective.index, advice=PARTS,
+        limits=() if len(in_all) == 1 else ("Nothing in the record tells which of these ranks is right.",),
     )  # fmt: skip
 
 

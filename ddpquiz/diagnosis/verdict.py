@@ -126,6 +126,10 @@ MIXED = (
 )
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
+PARTS = (
+    "What a rank sends to another (input_split_sizes) must be what that one expects from it (output_split_sizes): "
+    "exchange the counts after the last change to them, and print both before that line."
+)
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
 
 

@@ -39,6 +39,7 @@ Name = Annotated[str, Range(0, 200), "printable"]
 File = Annotated[str, Range(0, 4096), "path"]
 Ranks = Annotated[tuple[Rank, ...], Range(0, MAX_RANKS)]
 Shape = Annotated[tuple[Count, ...], Range(0, 64)]
+Parts = Annotated[tuple[Count, ...], Range(0, MAX_RANKS)]
 
 
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
@@ -54,7 +55,8 @@ class Operation(NamedTuple):
     `members` are the global ranks of the group, `group` is torch's name of it. `peer` is the root, source or
     destination as a global rank. `bytes` is the size of the tensors that this rank brings, `reduce` the reduce op
     (`sum`). `bucket` is the number of DDP's bucket in its backward pass, from 0. `tag` is that of a send or receive
-    over Gloo; NCCL ignores tags.
+    over Gloo; NCCL ignores tags. Of an all_to_all, `parts` has how many elements it sends to each member, then how many
+    it expects from each.
     """
 
     op: Name
@@ -70,6 +72,7 @@ class Operation(NamedTuple):
     asynchronous: bool = False
     bucket: Count | None = None
     tag: Annotated[int, Range(-(2**63), 2**63)] = 0
+    parts: Annotated[tuple[Parts, ...], Range(0, 2)] = ()
 
     @property
     def place(self) -> CallPlace:
@@ -700,6 +703,8 @@ def encode(event: Event) -> str:
     if isinstance(event, Issued):
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
+        if not operation.parts:  # nearly always
+            del data["parts"]
     return escape_controls(_ENCODER.encode(data))
 
 

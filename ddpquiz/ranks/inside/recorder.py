@@ -112,6 +112,7 @@ class Recorder:
             name_of(tensors[0].dtype) if tensors else "",
             sum([tensor.numel() * tensor.element_size() for tensor in tensors]),
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket, tag,
+            operator.parts(args, len(members)),
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
         return OpenOperation(number, now, asynchronous, bucket, group)
@@ -225,7 +226,7 @@ class Recorder:
                     operations.waited(opened, since, failed=failed)
             return done
 
-        dist.Work.get_future, torch._C.Future.wait = future_of, wait  # type: ignore[method-assign]
+        dist.Work.get_future, torch._C.Future.wait = future_of, wait
 
 
 _IN_FLIGHT = (
