@@ -136,7 +136,8 @@ def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
     alike = [rank for rank in ranks if (handling[rank].error, handling[rank].line) == (first.error, first.line)]
     call = call_at(state.last_call[ranks[0]].operation)
     sentence = f"{format_ranks(alike).capitalize()} called {call} while handling {first.error}{raised_at}{message}."
-    return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED)
+    limits = () if verdict.fault in ("missing", "order", "signature") else verdict.limits  # who is wrong is known now
+    return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED, limits=limits)
 
 
 def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
