@@ -102,6 +102,7 @@ def _judge(
         verdict = _of_absence(tuple(sorted(absent)), state)
     return (
         verdict
+        or _of_interrupt(statuses, state)
         or _of_death(statuses, state)
         or _of_standstill(state)
         or _of_standing(state, statuses)
@@ -467,6 +468,26 @@ def _of_failure(
         failure, positions=(*waits.positions[:1], *positions), group=waits.group, members=waits.members,
         index=waits.index,
     )  # fmt: skip
+
+
+def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagnosis | None:
+    """Where ranks stood when somebody interrupted a job in which none waited for another one."""
+    interrupted = [rank for rank, raised in sorted(state.raised.items()) if raised.error == "KeyboardInterrupt"]
+    if not interrupted or len(interrupted) < len(state.raised):
+        return None
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for rank in interrupted:
+        places[statuses[rank].file, statuses[rank].line].append(rank)
+    texts = [f"{format_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} at "
+             f"{format_place(*place) if place[1] else 'an unknown place'}" for place, ranks in places.items()]  # fmt: skip
+    return Diagnosis(
+        "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
+        tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
+        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as is recorded.",),
+    )  # fmt: skip
+
+
+_INTERRUPTED = "If the job hung, look at these lines: what they wait for is outside of communication."
 
 
 def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:

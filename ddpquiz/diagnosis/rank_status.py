@@ -136,7 +136,7 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
         return RankStatus("dead", _ended(exited), *state.places.get(rank, ("", 0)))
     if rank in state.finished and not raised:
         return RankStatus("left", "has finished")
-    if (gone := state.destroyed.get(rank)) is not None and not raised:
+    if (gone := state.destroyed.get(rank)) is not None:
         return RankStatus("left", "has destroyed its process groups", gone.file, gone.line)
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
@@ -520,10 +520,6 @@ _MEANINGS = {
     r".*CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)": (
         "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
         "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
-    ),
-    r"KeyboardInterrupt": (
-        "Rank {rank} was interrupted at {where}, as by ctrl-c.",
-        "If the job hung, see where each rank stood: a rank that waits for no other one holds the others up.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
     r".*CUDA error: device-side assert triggered": (

@@ -188,4 +188,5 @@ def test_a_rank_that_was_interrupted_is_late_where_it_stood_and_not_dead():
 
 def test_an_interrupt_is_told_where_no_rank_waits():
     found = diagnose(seen(INTERRUPTED, Exited(9.1, 1, 130), Exited(9.1, 0, 0)))
-    assert found.sentence == snapshot("Rank 1 was interrupted at train.py:5, as by ctrl-c.")
+    assert (found.fault, found.culprits) == ("stopped", ())
+    assert found.sentence == snapshot("The job was interrupted, as by ctrl-c: rank 1 was at train.py:5.")
