@@ -478,8 +478,11 @@ def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagno
     places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for rank in interrupted:
         places[statuses[rank].file, statuses[rank].line].append(rank)
-    texts = [f"{format_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} at "
-             f"{format_place(*place) if place[1] else 'an unknown place'}" for place, ranks in places.items()]  # fmt: skip
+    texts = [
+        f"{format_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} at "
+        + (format_place(*place) if place[1] else "an unknown place")
+        for place, ranks in places.items()
+    ]
     return Diagnosis(
         "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
         tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
