@@ -19,6 +19,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.events.event import Event, encode
 from ddpquiz.plan import explanation
 from ddpquiz.plan import search as finder
+from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.model import Hardware
@@ -49,7 +50,7 @@ class PlanOptions:
         typer.Option(
             "--model",
             "-m",
-            help=f"{', '.join(completion.models(''))}, or the path of a file of yours.",
+            help=f"{', '.join(completion.models(''))}, or the path of a config.json (Hugging Face) or a file of yours.",
             autocompletion=completion.models,
         ),
     ] = "llama-3-70b"
@@ -91,7 +92,12 @@ class PlanOptions:
         int, typer.Option("--chunks", min=1, help="Model chunks per stage; more than 1: interleaved.")
     ] = _USUAL.chunks
     recompute: Annotated[
-        str, typer.Option("--recompute", help="What backward computes again: none, selective (attention) or full.")
+        str,
+        typer.Option(
+            "--recompute",
+            help="What backward computes again: none, selective (attention's scores), selective-op (PyTorch's, all but"
+            " every second matrix product) or full.",
+        ),
     ] = str(_USUAL.recompute)
     sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = _USUAL.sequence_parallel
     overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = (
@@ -109,7 +115,31 @@ class PlanOptions:
         str, typer.Option("--precision", help="bf16, fp8 or fp32. [default: bf16 if the GPU has it]")
     ] = ""
     flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = _SIZES.flash
-    causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP.")] = False
+    loss: Annotated[
+        str,
+        typer.Option(
+            "--loss",
+            help="How the loss is computed: eager, fused (torch.compile, Liger), chunked, or in-place (Megatron)."
+            " [default: in-place with --states megatron, else eager]",
+        ),
+    ] = ""
+    reshard: Annotated[
+        bool | None,
+        typer.Option(
+            "--reshard/--no-reshard",
+            help="ZeRO-3 frees gathered weights after a layer's forward. [default: without a pipeline]",
+        ),
+    ] = None
+    efficiency: Annotated[
+        float | None,
+        typer.Option(
+            "--efficiency",
+            min=0.01,
+            max=1,
+            help="Share of the GPU's peak that your matrix products reach. [default: that of the GPU's file]",
+        ),
+    ] = None
+    causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP in MFU; times stay the same.")] = False
     tokens: Annotated[
         float, typer.Option("--tokens", min=1e-6, help="Trillions of tokens to train on, for the days.")
     ] = 1.0
@@ -118,7 +148,7 @@ class PlanOptions:
     def start(self) -> str:
         """The command line as far as it names model, hardware and conventions."""
         words = ["ddpquiz plan", f"--model {self.model}", f"--gpu {self.gpu}"]
-        own = [each for each in fields(self) if each.name in ("states", "precision")]
+        own = [each for each in fields(self) if each.name in ("states", "precision", "loss", "efficiency")]
         words += [
             f"--{each.name} {getattr(self, each.name)}" for each in own if getattr(self, each.name) != each.default
         ]
@@ -131,7 +161,7 @@ class PlanOptions:
         if precision not in hardware.flops:
             known = ", ".join(hardware.flops)
             raise typer.BadParameter(f"{hardware.name} has {known}, not {precision}.", param_hint="--precision")
-        return Accelerator(hardware, precision, self.causal)
+        return Accelerator(hardware, precision, self.causal, self.efficiency)
 
     def job(self, gpus: int) -> Job:
         """Return the job on a number of GPUs; BadParameter if a word is unknown."""
@@ -142,6 +172,7 @@ class PlanOptions:
             sequence=sequence,
             states=_one_of(States, self.states, "--states"),
             flash=self.flash,
+            loss=_one_of(Loss, self.loss, "--loss") if self.loss else None,
         )
         return Job(model, self.sized(self.layout, gpus), sizes)
 
@@ -157,6 +188,7 @@ class PlanOptions:
             **sizes,
             zero=self.zero,
             shard=self.shard,
+            reshard=self.reshard,
             micro_batch=self.micro_batch,
             chunks=self.chunks,
             schedule=schedule,

@@ -15,6 +15,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
+from ddpquiz.plan.activations import Loss
+from ddpquiz.plan.hugging_face import load_config
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.model import MEMORY_REACHED, Experts, Hardware, LatentAttention, Link, Transformer
@@ -49,7 +51,13 @@ def names(folder: str) -> list[str]:
 
 
 def load_model(name: str) -> Transformer:
-    """Load a shipped model by name, or a user's own by path. UserError with a near name, or with all complaints."""
+    """Load a shipped model by name, or a user's own by path: a YAML file, or a config.json or its folder.
+
+    UserError with a near name, or with all complaints.
+    """
+    path = Path(name)
+    if name.endswith(".json") or (path.is_dir() and name not in names("models")):
+        return load_config(path)
     return _load(name, "models", read_model)
 
 
@@ -118,7 +126,7 @@ def read_model(page: YamlFile) -> _PlanFile[Transformer]:
     kv_heads, head_size = whole("kv-heads", optional=True) or heads, whole("head-size", optional=True)
     if not head_size and heads and hidden % heads:
         fields.complain("heads", f"{heads} heads do not divide hidden = {hidden}; add `head-size`")
-    flags = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
+    flags: dict[str, Any] = {key.replace("-", "_"): fields.flag(key) for key in _FLAGS}
     experts, latent = _experts(page, fields), _latent(page, fields)
     sources = _sources(page, fields)
     fields.close()
@@ -237,6 +245,7 @@ def _sources(page: YamlFile, fields: Fields) -> dict[str, str]:
 
 
 FILE = "published-runs.yaml"
+_MOST_RUNS = 2_000
 _SIZES = ("tp", "pp", "cp", "dp", "ep", "chunks")
 
 _KEYS = ("layers", "hidden", "heads", "vocabulary")
@@ -245,6 +254,7 @@ UNITS = {  # of what was measured
     "rate": "tokens/s",
     "tflops": "TFLOP/s",
     "memory": "GiB",
+    "out-of-memory": "GiB",
     "activations": "GiB",
     "states": "GiB",
     "mfu": "%",
@@ -256,10 +266,11 @@ class PublishedRun:
     """A measured run: its job, what was measured, and the value.
 
     `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
-    the published `seconds`), `memory` (held: states and activations), `activations`, or `states` of the matrices alone.
+    the published `seconds`), `memory` (of the fullest rank), `out-of-memory` (it did not fit into that of the GPU),
+    `activations`, or `states` of the matrices alone.
     `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
-    Constants of its GPU were fitted to it if `fit` is set. `software` names older software, with an efficiency of its
-    own on the same GPU. `miss` says why the prediction misses it.
+    Constants of its GPU were fitted to it if `fit` is set. `software` names software that reaches
+    another share of the same GPU's peak. `miss` says why the prediction misses it.
     """
 
     name: str
@@ -300,18 +311,25 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
         return page, []
     record = Fields(page, page.root, "the published runs")
     software = dict(record.records("software", "software", partial(_software, page), optional=True))
-    rows = record.records("runs", "a run", partial(_run, page, software))
+    rows = record.records("runs", "a run", partial(_run, page, software), most=_MOST_RUNS)
     record.close()
     return page, [run for run in rows if run]
 
 
-def _software(page: YamlFile, row: Fields) -> tuple[str, float]:
-    """Read the name of older software and the efficiency that it reaches."""
+class _Software(NamedTuple):
+    """What software reaches: the share of a GPU's peak, and the share of that for attention's kernels."""
+
+    efficiency: float | None
+    attention: float
+
+
+def _software(page: YamlFile, row: Fields) -> tuple[str, _Software]:
     page.mention("source", row.text("source"), row.at("source"))
-    return row.text("name"), _number(row, "efficiency")
+    efficiency = _number(row, "efficiency") if "efficiency" in row else None
+    return row.text("name"), _Software(efficiency, _number(row, "attention") if "attention" in row else 1.0)
 
 
-def _run(page: YamlFile, software: Mapping[str, float], row: Fields) -> PublishedRun | None:
+def _run(page: YamlFile, software: Mapping[str, _Software], row: Fields) -> PublishedRun | None:
     before = len(page.complaints)
     name, what, source = row.text("name"), row.text("what"), row.text("source")
     page.mention("source", source, row.at("source"))
@@ -367,10 +385,10 @@ def _shipped_hardware(name: str) -> Hardware:
     return load_hardware(name)
 
 
-def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
+def _machine(row: Fields, software: _Software | None) -> Accelerator | None:
     """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU.
 
-    `efficiency` replaces that of the hardware, for older software.
+    What `software` reaches replaces what the hardware says.
     """
     name, precision = row.text("gpu"), row.text("precision", optional=True) or "bf16"
     speed = _read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
@@ -380,16 +398,21 @@ def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
     hardware = _shipped_hardware(name)
     if speed:
         hardware = replace(hardware, far=replace(hardware.far, bandwidth=speed))
-    return Accelerator(hardware, precision, measured=efficiency)
+    efficiency, attention = software or _Software(None, 1.0)
+    return Accelerator(hardware, precision, measured=efficiency, attention=attention)
 
 
 def _layout(row: Fields) -> Layout:
-    sizes = {axis: _whole(row, axis, 1) for axis in _SIZES}
+    sizes: dict[str, Any] = {axis: _whole(row, axis, 1) for axis in _SIZES}
     return Layout(
         **sizes,
         zero=row.whole("zero", 0, 3, optional=True) or 0,
         micro_batch=_whole(row, "micro-batch", 1),
-        schedule=PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
+        schedule=row.one_of(
+            "pipeline",
+            PipelineSchedule,
+            PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
+        ),
         recompute=row.one_of("recompute", Recompute, Layout().recompute),
         sequence_parallel=not row.flag("no-sequence-parallel"),
         overlap=not row.flag("no-overlap"),
@@ -403,4 +426,5 @@ def _sizes(row: Fields) -> Sizes:
         sequence=_whole(row, "sequence", 2048),
         states=row.one_of("states", States, States.MEGATRON),
         flash=row.flag("flash"),
+        loss=row.one_of("loss", Loss, Loss.EAGER) if "loss" in row else None,
     )

@@ -318,7 +318,9 @@ class Fields:
             self.complain(name, f"expected true or false, got `{value}`")
         return value not in ("", "false")
 
-    def entries(self, name: str, *, optional: bool = False, empty: bool = False) -> list[Node]:
+    def entries(
+        self, name: str, *, optional: bool = False, empty: bool = False, most: int = _MOST_ENTRIES
+    ) -> list[Node]:
         """Return the nodes of a list. `optional`: the key may be missing. `empty`: the list may be empty."""
         node = self.find(name, optional=optional)
         if node is None:
@@ -329,8 +331,8 @@ class Fields:
         _refuse_tag(self.page, node)
         if not node.value and not empty:
             self.complain(name, "the list is empty")
-        if len(node.value) > _MOST_ENTRIES:
-            self.complain(name, f"{len(node.value):,} entries; {_MOST_ENTRIES} at most")
+        if len(node.value) > most:
+            self.complain(name, f"{len(node.value):,} entries; {most} at most")
             node.value = []
         return list(node.value)
 
@@ -348,11 +350,17 @@ class Fields:
         return sentences
 
     def records(
-        self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
+        self,
+        name: str,
+        what: str,
+        read: Callable[[Fields], _Record],
+        *,
+        optional: bool = False,
+        most: int = _MOST_ENTRIES,
     ) -> tuple[_Record, ...]:
         """Read each mapping in a list with `read`, and close it; complaints call it `what`."""
         results = []
-        for node in self.entries(name, optional=optional):
+        for node in self.entries(name, optional=optional, most=most):
             record = Fields(self.page, node, what)
             results.append(read(record))
             record.close()

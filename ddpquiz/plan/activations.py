@@ -6,6 +6,7 @@ Beside them stands what the forward makes a GPU do: FLOP, and the bytes that ker
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
@@ -81,14 +82,49 @@ def input_bytes(model: Transformer, tokens: float, split: Split) -> float:
     return NUMBER * tokens * model.hidden / (split.tp if split.sequence_parallel else 1)
 
 
+def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) -> float:
+    """Return what a layer stores with PyTorch's selective checkpoint of operators, beside its input.
+
+    It keeps the result of every second matrix product (queries, values, and the first and the last of the MLP) and of
+    attention, and computes the others again (torchtitan, activation_checkpoint "selective", option "op").
+    """
+    experts = model.experts if moe else None
+    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    parted = model.heads * model.query_size + (model.kv_heads + model.heads) * model.value_size + inside
+    whole = model.hidden if model.gated else 0
+    return tokens * (NUMBER * (parted / split.tp + whole) + 4 * model.heads / split.tp)
+
+
 def stores_scores(recompute: Recompute, *, flash: bool) -> bool:
     """Return True if attention's scores are stored."""
     return recompute is Recompute.NONE and not flash
 
 
-def logit_bytes(model: Transformer, tokens: float, *, tp: int) -> float:
-    """Return the logits in fp32, split by tp, and the inputs of the last norm and the head (section 4.3)."""
-    return 4 * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
+class Loss(StrEnum):
+    """How the loss is computed from the logits, which decides how often they are held."""
+
+    EAGER = "eager"  # torch.nn.functional.cross_entropy of logits in fp32
+    FUSED = "fused"  # under torch.compile, or by a kernel of its own (FlashAttention, Liger)
+    IN_PLACE = "in-place"  # Megatron's, which overwrites its copy in fp32
+    CHUNKED = "chunked"  # of an eighth of the tokens at a time
+
+
+# Bytes of a logit at the peak, in backward. Eager: the logits (2), what log_softmax returned (4), its gradient (4), and
+# that of its input (4). Eager and split by tp (torch.distributed.tensor.parallel.loss_parallel): in place of the last
+# two, a gradient of zeros, the softmax, and their sum (12). Fused: the logits and their gradient. In place: the logits
+# (2), and the copy in fp32 that becomes softmax and then its gradient (4).
+_LOSS_BYTES = {Loss.EAGER: 14.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
+_SPLIT_EAGER_BYTES = 18.0
+
+
+def loss_bytes(loss: Loss, tp: int) -> float:
+    """Return the bytes that are held of a logit at the peak."""
+    return _SPLIT_EAGER_BYTES if tp > 1 and loss is Loss.EAGER else _LOSS_BYTES[loss]
+
+
+def logit_bytes(model: Transformer, tokens: float, *, tp: int, loss: Loss) -> float:
+    """Return the copies of the logits, split by tp, and the inputs of the last norm and the head (section 4.3)."""
+    return loss_bytes(loss, tp) * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
 
 
 _MASK = 1  # bytes of a dropped number's mark
@@ -96,12 +132,16 @@ _MASK = 1  # bytes of a dropped number's mark
 
 @dataclass(frozen=True, slots=True)
 class LayerWork:
-    """The forward of a layer for a micro-batch on one rank: FLOP and bytes, those of attention's scores apart."""
+    """The forward of a layer for a micro-batch on one rank: FLOP and bytes, those of attention's scores apart.
+
+    `again` is the part of `matrices` that selective-op repeats in backward.
+    """
 
     matrices: float
     attention: float
     moved: float
     scores: float
+    again: float
 
 
 @cache
@@ -143,20 +183,27 @@ def score_moves(model: Transformer, sequence: int) -> float:
     return model.heads * sequence * (6 * NUMBER + _MASK if model.dropout else 4 * NUMBER)
 
 
-def layer_work(
-    model: Transformer, tokens: float, split: Split, *, moe: bool, attended: tuple[int, bool, bool]
-) -> LayerWork:
+@cache
+def repeated_flops(model: Transformer, *, moe: bool) -> int:
+    """Return the FLOP of a token's products that selective-op repeats: of keys, of attention's result, of a gate."""
+    experts = model.experts if moe else None
+    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    wide = model.kv_heads * model.query_size + model.heads * model.value_size + (inside if model.gated else 0)
+    return 2 * model.hidden * wide
+
+
+def layer_work(model: Transformer, tokens: float, split: Split, *, moe: bool, attended: tuple[int, bool]) -> LayerWork:
     """Return the work of a layer for `tokens` of a rank.
 
-    `attended` is the length of a sequence, whether FlashAttention keeps its scores on the chip, and whether only the
-    half of them that a causal mask leaves is computed.
+    `attended` is the length of a sequence, and whether FlashAttention keeps its scores on the chip.
     """
-    sequence, flash, causal = attended
+    sequence, flash = attended
     share = tokens / split.tp
     whole = tokens * whole_moves(model, moe=moe) / (split.tp if split.sequence_parallel else 1)
     return LayerWork(
         matrices=share * layer_matmul_flops(model, moe=moe),
-        attention=share * attention_flops(model, sequence, causal=causal),
+        attention=share * attention_flops(model, sequence, causal=False),
         moved=whole + share * split_moves(model, moe=moe),
         scores=0.0 if flash else share * score_moves(model, sequence),
+        again=share * repeated_flops(model, moe=moe),
     )

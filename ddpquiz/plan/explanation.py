@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ddpquiz.plan.activations import LayerWork
+from ddpquiz.plan.activations import LayerWork, loss_bytes
 from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
 from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
@@ -79,12 +79,14 @@ def _activations(plan: Plan) -> PlanLine:
     stored = sum(stage_activations(job.model, job.layout, each, job.sizes)[0] for each in held) / len(held)
     again = max(stage_activations(job.model, job.layout, each, job.sizes)[1] for each in held)
     count = in_flight(job.layout, job.micro_batches, number)
+    again = max(0.0, again - plan.memory.logits)  # what is larger counts
     working = f" + {again:.6g}" if again else ""
     return PlanLine(
         "activations",
         plan.memory.activations / GIB,
         "GiB",
-        "micro-batches in flight x bytes that the stage stores of each" + (" + one layer again" if again else ""),
+        "micro-batches in flight x bytes that the stage stores of each"
+        + (" + one layer again, as far as it is larger than the logits" if again else ""),
         f"({count:.6g} * {stored:.6g}{working}) / 2**30",
         "arXiv 2205.05198, table 2",
         "activation-checkpointing",
@@ -97,15 +99,17 @@ def _logits(plan: Plan) -> PlanLine:
     """Explain the bytes of logits."""
     job = plan.job
     tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
+    each = loss_bytes(job.sizes.loss_kind, job.layout.tp)
     return PlanLine(
         "logits",
         plan.memory.logits / GIB,
         "GiB",
-        "tokens x (4 x vocabulary / tp + 4 x hidden)",
-        f"{tokens:g} * (4 * {job.model.vocabulary} / {job.layout.tp} + 4 * {job.model.hidden}) / 2**30",
+        "tokens x (bytes of a logit x vocabulary / tp + 4 x hidden)",
+        f"{tokens:g} * ({each:g} * {job.model.vocabulary} / {job.layout.tp} + 4 * {job.model.hidden}) / 2**30",
         "arXiv 2205.05198, section 4.3",
         "activation-checkpointing",
-        "Only the last stage has logits. They are in fp32.",
+        f"Only the last stage has logits. The loss is {job.sizes.loss_kind}: at its peak, {each:g} bytes are held of"
+        " each logit, those of its copies and gradients.",
     )
 
 
@@ -115,7 +119,8 @@ def _buffers(plan: Plan) -> PlanLine:
         "buffers",
         plan.memory.buffers / GIB,
         "GiB",
-        "two gathered layers and a gradient (ZeRO-3) + two tensors between stages + two neighbours' keys and values",
+        "what ZeRO-3 gathers: two layers, embedding and head, and their gradients; all that the rank computes if it is"
+        " not sharded again + two tensors between stages + two neighbours' keys and values",
         f"{plan.memory.buffers:.8g} / 2**30",
         "torch.distributed.fsdp.fully_shard",
         "fsdp-mechanics",
@@ -134,7 +139,10 @@ def _compute(plan: Plan) -> PlanLine:
     job, machine, hardware = plan.job, plan.machine, plan.hardware
     where = (job.model, job.layout, job.sizes, machine, plan.slowest)
     head, logits = head_seconds(*where)
-    parts = [f"{count:g} * ({_layer(plan, work)})" for count, work in stage_layers(*where)]
+    parts = [
+        f"{count:g} * ({_layer(plan, work)})"
+        for count, work in stage_layers(job.model, job.layout, job.sizes, plan.slowest)
+    ]
     if head:
         parts.append(f"3 * {head:.6g} + 2 * {logits:.6g}")
     note = (
@@ -153,13 +161,15 @@ def _layer(plan: Plan, work: LayerWork) -> str:
     machine, launch = plan.machine, plan.hardware.launch
     speed = plan.hardware.memory_speed
     matrices = f"{work.matrices:.6g} / {machine.peak * machine.efficiency:.6g}"
-    attention = f"{work.attention:.6g} / {machine.attention_peak * machine.efficiency:.6g}"
+    attention = f"{work.attention:.6g} / {machine.attention_speed:.6g}"
     moved = f"{work.moved + work.scores:.6g} / {speed:.6g}"
     forward = f"max({matrices} + {attention} + {moved}, {launch:g})"
     backward = f"max(2 * ({matrices} + {attention}) + {BACKWARD_MOVES:g} * {moved}, 2 * {launch:g})"
     match plan.job.layout.recompute:
         case Recompute.FULL:
             return f"2 * {forward} + {backward}"
+        case Recompute.SELECTIVE_OP:
+            return f"{forward} + {backward} + {work.again:.6g} / {machine.peak * machine.efficiency:.6g} + {moved}"
         case Recompute.SELECTIVE if work.scores:
             return f"{forward} + {backward} + {attention} + {work.scores:.6g} / {speed:.6g}"
     return f"{forward} + {backward}"

@@ -27,7 +27,8 @@ class Recompute(StrEnum):
     """What is computed again in backward instead of stored."""
 
     NONE = "none"
-    SELECTIVE = "selective"
+    SELECTIVE = "selective"  # attention's scores
+    SELECTIVE_OP = "selective-op"  # all but every second matrix product and the result of attention
     FULL = "full"
 
 
@@ -48,6 +49,8 @@ class Layout:
     Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3
     being FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0
     for all.
+    `reshard`: ZeRO-3 frees the gathered weights of a layer after its forward, and shards gradients after each
+    micro-batch. Without it, which is usual beside a pipeline, a rank holds both whole until the end of a step.
     `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
     pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
     """
@@ -59,6 +62,7 @@ class Layout:
     ep: int = 1
     zero: int = 1
     shard: int = 0
+    reshard: bool | None = None  # None: without a pipeline
     micro_batch: int = 1
     chunks: int = 1
     schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
@@ -79,6 +83,11 @@ class Layout:
     @property
     def sharded_over(self) -> int:
         return self.shard or self.replicas
+
+    @property
+    def keeps_gathered(self) -> bool:
+        """Whether weights that ZeRO-3 has gathered stay until the end of a step, and gradients whole until then."""
+        return self.zero == 3 and self.sharded_over > 1 and not (self.pp == 1 if self.reshard is None else self.reshard)
 
     def __str__(self) -> str:
         axes = [f"{axis} {size}" for axis in ("tp", "cp", "pp", "dp", "ep") if (size := getattr(self, axis)) > 1]
@@ -200,7 +209,7 @@ class Stage:
     """One rank's part of the model.
 
     `parameters` are those that all ranks of dp x cp have alike, `routed` those of experts, which only dp x cp / ep
-    ranks have alike. `head` and `embedding` say whether the stage has them.
+    ranks have alike. `head` and `embedding` say whether the stage has them, and `root` are their parameters.
     """
 
     number: int
@@ -210,6 +219,7 @@ class Stage:
     head: bool
     parameters: int
     routed: int
+    root: int
 
     @property
     def layers(self) -> int:
@@ -241,11 +251,11 @@ def stage(model: Transformer, tp: int, pp: int, ep: int, number: int) -> Stage:
     dense = max(min(end, first_moe) - start, 0)
     moe = end - start - dense
     has_embedding, has_head = number == 0, number == pp - 1
-    total = dense * split_layer(model, tp, moe=False) + moe * split_layer(model, tp, moe=True)
-    total += embedding_parameters(model) // tp if has_embedding else 0
+    layers = dense * split_layer(model, tp, moe=False) + moe * split_layer(model, tp, moe=True)
+    root = embedding_parameters(model) // tp if has_embedding else 0
     if has_head:
-        total += model.hidden * (2 if model.norm_biases else 1)
-        total += 0 if model.tied and has_embedding else head_parameters(model) // tp
+        root += model.hidden * (2 if model.norm_biases else 1)
+        root += 0 if model.tied and has_embedding else head_parameters(model) // tp
     routed = moe * (model.experts.count // ep) * expert_matrices(model) // tp if model.experts else 0
     return Stage(
         number=number,
@@ -253,8 +263,9 @@ def stage(model: Transformer, tp: int, pp: int, ep: int, number: int) -> Stage:
         moe_layers=moe,
         embedding=has_embedding,
         head=has_head,
-        parameters=total,
+        parameters=layers + root,
         routed=routed,
+        root=root,
     )
 
 

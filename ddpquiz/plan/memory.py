@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from ddpquiz.plan.activations import NUMBER, Split, input_bytes, layer_bytes, logit_bytes, stores_scores
+from ddpquiz.plan.activations import (
+    NUMBER,
+    Loss,
+    Split,
+    input_bytes,
+    kept_bytes,
+    layer_bytes,
+    logit_bytes,
+    stores_scores,
+)
 from ddpquiz.plan.layout import (
     Layout,
     Recompute,
@@ -20,6 +29,24 @@ from ddpquiz.plan.model import Transformer, expert_matrices
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 
 HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
+MARGIN = (
+    0.1  # share by which a prediction may be wrong; of the published runs in docs/plan.md, nine in ten miss by less
+)
+
+
+class Fit(StrEnum):
+    """Whether a plan fits into the memory of a GPU, as far as a prediction can say."""
+
+    YES = "fits"
+    CLOSE = "too close to say"
+    NO = "does not fit"
+
+
+def fit(needed: float, memory: float) -> Fit:
+    """Return whether so many bytes fit: an answer is safe if it is the same where the prediction misses by MARGIN."""
+    if needed * (1 + MARGIN) <= HEADROOM * memory:
+        return Fit.YES
+    return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
 
 
 class States(StrEnum):
@@ -79,6 +106,11 @@ class Sizes:
     sequence: int
     states: States = States.MEGATRON
     flash: bool = True
+    loss: Loss | None = None  # None: that of the software whose states these are
+
+    @property
+    def loss_kind(self) -> Loss:
+        return self.loss or (Loss.IN_PLACE if self.states is States.MEGATRON else Loss.EAGER)
 
 
 def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> tuple[float, float, float]:
@@ -112,29 +144,57 @@ def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Si
     """Return (bytes that a micro-batch stores in a stage, bytes of one layer that backward computes again)."""
     tokens, split = rank_tokens(layout, sizes.sequence), Split(layout.tp, layout.sequence_parallel)
     scores = sizes.sequence if stores_scores(layout.recompute, flash=sizes.flash) else 0
-    layer = partial(layer_bytes, model, tokens, split, scores=scores)
+    regathered = _regathered_bytes(model, layout, sizes)
+
+    def layer(*, moe: bool) -> float:
+        return layer_bytes(model, tokens, split, moe=moe, scores=scores) + regathered
+
     masks = input_bytes(model, tokens, split) / NUMBER if model.dropout and held.embedding else 0.0
-    if layout.recompute is Recompute.FULL:
+    if layout.recompute in (Recompute.FULL, Recompute.SELECTIVE_OP):
         stored = held.layers * input_bytes(model, tokens, split)
+        if layout.recompute is Recompute.SELECTIVE_OP:
+            kept = partial(kept_bytes, model, tokens, split)
+            stored += held.dense_layers * kept(moe=False) + held.moe_layers * kept(moe=True)
         return stored + masks, layer(moe=held.moe_layers > 0) if held.layers else 0.0
     dense = held.dense_layers * layer(moe=False) if held.dense_layers else 0.0
     return dense + (held.moe_layers * layer(moe=True) if held.moe_layers else 0.0) + masks, 0.0
 
 
-def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
+def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
+    """Return the inputs of attention and of the MLP as tp has gathered them, which DTensor keeps for backward.
+
+    Megatron gathers them a second time instead.
+    """
+    if layout.tp == 1 or not layout.sequence_parallel or sizes.states is not States.FP32:
+        return 0.0
+    return 2 * NUMBER * rank_tokens(layout, sizes.sequence) * model.hidden
+
+
+def _gathered_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
+    """Return the whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time."""
+    weight, gradient = NUMBER, STATE_BYTES[sizes.states].gradients
+    whole = sum(each.parameters + each.routed for each in held)
+    if layout.keeps_gathered:
+        return whole * (weight + gradient)
+    moe = model.moe_layers > 0
+    layer = split_layer(model, layout.tp, moe=moe)
+    if moe and model.experts:
+        layer += model.experts.count // layout.ep * expert_matrices(model) // layout.tp
+    root = sum(each.root for each in held)
+    return layer * (2 * weight + gradient) + root * (weight + gradient)
+
+
+def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
     """Return the buffers of communication on one rank.
 
-    ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one. Pipeline: an
+    ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one; those of
+    embedding and head, which stay gathered. Without resharding, the weights and gradients of all layers. Pipeline: an
     activation received and one sent. Context: the keys and values of a neighbour, twice.
     """
     tokens = rank_tokens(layout, sizes.sequence)
     buffers = 0.0
     if layout.zero >= 3 and layout.sharded_over > 1:
-        moe = model.moe_layers > 0
-        layer = split_layer(model, layout.tp, moe=moe)
-        if moe and model.experts:
-            layer += model.experts.count // layout.ep * expert_matrices(model) // layout.tp
-        buffers += layer * (2 * 2 + STATE_BYTES[sizes.states].gradients)
+        buffers += _gathered_bytes(model, layout, sizes, held)
     if layout.pp > 1:
         buffers += 2 * 2 * tokens * model.hidden / layout.tp
     if layout.cp > 1:
@@ -150,7 +210,10 @@ def key_value_numbers(model: Transformer) -> int:
 
 
 def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
-    """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them."""
+    """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them.
+
+    The logits are gone when backward computes layers again, so of the two only the larger counts.
+    """
     held = rank_stages(model, layout, number)
     stored = again = 0.0
     for each in held:
@@ -158,8 +221,9 @@ def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: 
         stored, again = stored + one / len(held), max(again, working)
     count = in_flight(layout, micro_batches(layout, sizes.batch), number)
     head = any(each.head for each in held)
-    logits = logit_bytes(model, rank_tokens(layout, sizes.sequence), tp=layout.tp) if head else 0.0
-    return count * stored + again, logits
+    tokens = rank_tokens(layout, sizes.sequence)
+    logits = logit_bytes(model, tokens, tp=layout.tp, loss=sizes.loss_kind) if head else 0.0
+    return count * stored + max(0.0, again - logits), logits
 
 
 def _stage_memory(
@@ -178,7 +242,7 @@ def _stage_memory(
         optimizer=optimizer,
         activations=activations,
         logits=logits,
-        buffers=_buffer_bytes(model, layout, sizes),
+        buffers=_buffer_bytes(model, layout, sizes, rank_stages(model, layout, number)),
     )
 
 

@@ -22,7 +22,8 @@ class Experts:
 class LatentAttention:
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), all as numbers of a token.
 
-    Queries, and keys with values, pass through a narrow vector; `rotary` of the key is shared by all heads.
+    Queries, and keys with values, pass through a narrow vector; without a `query_rank`, queries do not. `rotary` of the
+    key is shared by all heads.
     """
 
     query_rank: int
@@ -37,7 +38,8 @@ class Transformer:
     """The shape of a decoder. It compares and hashes by identity, so that sums over it can be cached.
 
     `gated` MLPs have three matrices instead of two. `norm_biases` stands for LayerNorm, without it for RMSNorm.
-    `tied`: the output head is the embedding. `positions` are learned position vectors. `dropout` stores masks.
+    `tied`: the output head is the embedding. `positions` are learned position vectors. `dropout` stores masks. `small`
+    are norms and biases of a layer beside those. `origin` says what was read of a model that is not shipped.
     """
 
     name: str
@@ -55,8 +57,10 @@ class Transformer:
     norm_biases: bool = False
     tied: bool = False
     dropout: bool = False
+    small: int = 0
     experts: Experts | None = None
     latent: LatentAttention | None = None
+    origin: str = ""
 
     @property
     def moe_layers(self) -> int:
@@ -79,7 +83,7 @@ def attention_matrices(model: Transformer) -> int:
     if (latent := model.latent) is None:
         return h * model.head_size * (2 * heads + 2 * model.kv_heads)
     key = latent.plain + latent.rotary
-    queries = h * latent.query_rank + latent.query_rank * heads * key
+    queries = latent.query_rank * (h + heads * key) if latent.query_rank else h * heads * key
     keys = h * (latent.key_rank + latent.rotary) + latent.key_rank * heads * (latent.plain + latent.value)
     return queries + keys + heads * latent.value * h
 
@@ -102,7 +106,7 @@ def small_parameters(model: Transformer) -> int:
     h, width = model.hidden, model.hidden * (2 if model.norm_biases else 1)
     latent = model.latent.query_rank + model.latent.key_rank if model.latent else 0
     biases = (model.heads + 2 * model.kv_heads) * model.head_size + h + model.ffn + h if model.biases else 0
-    return 2 * width + latent + biases
+    return 2 * width + latent + biases + model.small
 
 
 @cache

@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.memory import STATE_BYTES
+from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit
 from ddpquiz.plan.plan import Plan
 from ddpquiz.plan.schedule import PipelineRun, Slot
-from ddpquiz.plan.search import Found, even_states
+from ddpquiz.plan.search import Found, even_states, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
 from ddpquiz.terminal.kit.layout import new_table
@@ -47,7 +47,9 @@ _LIMITS = {
 }
 
 
-_DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on the fewest GPUs that work."
+_SEARCH = "--search lists the layouts that fit; without --gpus, on the fewest GPUs that work."
+_MOST_WAYS = 3
+_FIT_STYLES = {Fit.YES: "good", Fit.CLOSE: "warn", Fit.NO: "bad"}
 
 
 def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
@@ -94,6 +96,8 @@ def _head(plan: Plan) -> Iterator[Text]:
         f"batch {job.sizes.batch:,} x {job.sizes.sequence:,} tokens = {plan.step_tokens / 1e6:,.3g} M;"
         f" {job.micro_batches:,} micro-batches a rank"
     )
+    if job.model.origin:
+        yield Text(job.model.origin, style="dim")
 
 
 def _memory(plan: Plan, width: int) -> Iterator[Text]:
@@ -102,7 +106,7 @@ def _memory(plan: Plan, width: int) -> Iterator[Text]:
     where = f"stage {memory.stage}, the fullest" if plan.job.layout.pp > 1 else "each rank"
     title.append(f"  {memory.total / GIB:,.1f} GiB on {where}; ", "")
     title.append(f"usable {plan.capacity / GIB:,.1f} of {size / GIB:g} GiB: ", "")
-    yield title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
+    yield title.append(plan.fit, style=_FIT_STYLES[plan.fit])
     yield _bar([(letter, getattr(memory, name)) for letter, name in _MEMORY], max(size, memory.total), width)
     amounts = [(letter, name, getattr(memory, name)) for letter, name in _MEMORY]
     yield _legend([(*each, amount(each[2] / GIB)) for each in amounts], width)
@@ -142,16 +146,27 @@ def _algorithm(part: Traffic) -> str:
 
 def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     each = STATE_BYTES[plan.job.sizes.states]
-    result = Text("" if plan.fits else "If it did fit: ")
+    result = Text("If it did fit: " if plan.fit is Fit.NO else "")
     result.append(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", "head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
-    yield Text(f"Of the step: {_shares(plan)}") if plan.fits else Text(_DOES_NOT_FIT, style="bad")
+    yield Text(f"Of the step: {_shares(plan)}") if plan.fit is Fit.YES else _ways(plan)
     attention = "half" if plan.machine.causal else "all"
     held = f"W {each.weights}, G {each.gradients}, O {each.optimizer} bytes a parameter"
     counted = f"{held}; {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
+
+
+def _ways(plan: Plan) -> Text:
+    """Name the changes that make a plan fit, with what each costs."""
+    close = f"A prediction may miss by {MARGIN:.0%}. " if plan.fit is Fit.CLOSE else ""
+    ways = [
+        f"{option} ({way.memory.total / GIB:,.0f} GiB, step {way.time.total / plan.time.total - 1:+.0%})"
+        for option, way in ways_to_fit(plan)[:_MOST_WAYS]
+    ]
+    text = f"It fits with {' or '.join(ways)}." if ways else _SEARCH
+    return Text(close + text, style="bad" if plan.fit is Fit.NO else "warn")
 
 
 def _shares(plan: Plan) -> str:
@@ -190,12 +205,6 @@ _ASSUMED = (
     "Assumes that computing hides the traffic of dp, pp and cp; --no-overlap assumes the opposite. Layouts within a few"
     " percent count as equal, since predictions miss published runs by as much."
 )
-_FIT = {
-    (True, True): "Both fit.",
-    (True, False): "The first fits, the second does not.",
-    (False, True): "The first does not fit, the second does.",
-    (False, False): "Neither fits.",
-}
 
 
 def found_page(found: Found, gpus: int, start: str, before: int | None = None) -> RenderableType:
@@ -232,7 +241,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
         return
     yield Text(f"A layout fits on {gpus:,}, and on no smaller number of whole machines or of 1, 2 or 4 GPUs.")
     if before:
-        least, limit_of = even_states(best.job, before) / GIB, best.capacity / GIB
+        least, limit_of = even_states(best.job, before) / GIB, best.capacity / (1 + MARGIN) / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
         held = STATE_BYTES[best.job.sizes.states].total
         yield Text(
@@ -321,7 +330,8 @@ def comparison(plan: Plan, other: Plan) -> RenderableType:
         _row(table, f"{shown}, s", getattr(plan.time, name), getattr(other.time, name))
     _row(table, "MFU, %", 100 * plan.mfu, 100 * other.mfu)
     heads = [Text(f"first: {plan.job.layout}", "head"), Text(f"second: {other.job.layout}", "head")]
-    return Group(*heads, table, Text(_FIT[plan.fits, other.fits]))
+    same = f"Both: {plan.fit}." if plan.fit is other.fit else f"The first: {plan.fit}; the second: {other.fit}."
+    return Group(*heads, table, Text(same))
 
 
 def _row(table: Table, name: str, first: float, second: float) -> None:

@@ -3,8 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ddpquiz.plan.activations import repeated_flops
 from ddpquiz.plan.layout import Recompute, check
-from ddpquiz.plan.memory import HEADROOM, RankMemory, fullest
+from ddpquiz.plan.memory import HEADROOM, MARGIN, Fit, RankMemory, fit, fullest
 from ddpquiz.plan.model import Hardware, attention_flops, forward_flops, head_flops, training_flops
 from ddpquiz.plan.step_time import Accelerator, StepTime, group_path, seconds, slowest_stage, stage_works, step_time
 from ddpquiz.plan.traffic import Job, Traffic, step_traffic
@@ -32,8 +33,9 @@ class Plan:
         return HEADROOM * self.hardware.memory
 
     @property
-    def fits(self) -> bool:
-        return self.memory.total <= self.capacity
+    def fit(self) -> Fit:
+        """Whether it fits into the memory of the GPU."""
+        return fit(self.memory.total, self.hardware.memory)
 
     @property
     def step_tokens(self) -> int:
@@ -94,13 +96,17 @@ def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
 def _repeated_flops(job: Job, *, causal: bool) -> float:
     """Return the FLOP of a token that recomputation repeats.
 
-    Full: the forward of all layers. Selective: attention's scores and their product with the values, which
-    FlashAttention's own backward is not counted for (arXiv 2205.05198, appendix A).
+    Full: the forward of all layers. Selective-op: the products that are not kept. Selective: attention's scores and
+    their product with the values, which FlashAttention's own backward is not counted for (arXiv 2205.05198, appendix
+    A).
     """
     model, sequence = job.model, job.sizes.sequence
     match job.layout.recompute:
         case Recompute.FULL:
             return forward_flops(model, sequence, causal=causal) - head_flops(model)
+        case Recompute.SELECTIVE_OP:
+            moe = model.moe_layers * repeated_flops(model, moe=True) if model.moe_layers else 0
+            return (model.layers - model.moe_layers) * repeated_flops(model, moe=False) + moe
         case Recompute.SELECTIVE if not job.sizes.flash:
             return model.layers * attention_flops(model, sequence, causal=causal)
     return 0.0
@@ -125,6 +131,7 @@ def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     job, layout = plan.job, plan.job.layout
     return {
         "model": job.model.name,
+        "model_read": job.model.origin,
         "gpu": plan.hardware.name,
         "gpus": layout.gpus,
         "layout": {**asdict(layout), "shard": layout.sharded_over},
@@ -134,11 +141,13 @@ def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
         "conventions": {
             "states": job.sizes.states,
             "flash": job.sizes.flash,
+            "loss": job.sizes.loss_kind,
             "precision": plan.machine.precision,
             "causal_flops": plan.machine.causal,
             "efficiency": plan.machine.efficiency,
         },
-        "fits": plan.fits,
+        "fit": plan.fit,
+        "margin": MARGIN,
         "memory_bytes": {**asdict(plan.memory), "total": plan.memory.total, "gpu": plan.hardware.memory},
         "step_seconds": {**asdict(plan.time), "total": plan.time.total},
         "traffic": [

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
-from ddpquiz.plan.memory import HEADROOM, STATE_BYTES, fullest, outer_peaks
+from ddpquiz.plan.memory import HEADROOM, MARGIN, STATE_BYTES, Fit, fullest, outer_peaks
 from ddpquiz.plan.model import Transformer, parameters
 from ddpquiz.plan.plan import Plan, predict
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
@@ -46,7 +47,7 @@ def layouts(model: Transformer, gpus: int, machine: Accelerator, base: Layout, *
     Tensor and context parallelism stay within a machine, where their traffic belongs. `base` has what is not varied.
     """
     near = machine.hardware.near.ranks
-    kinds = [Recompute.NONE, Recompute.FULL] if flash else list(Recompute)  # FlashAttention stores no scores
+    kinds = [each for each in Recompute if not flash or each is not Recompute.SELECTIVE]  # it stores no scores
     for tp in _divisors(gpus, near):
         if model.heads % tp:
             continue
@@ -76,7 +77,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
     """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
     found = Found()
     best: list[tuple[float, int, int, Layout]] = []
-    model, sizes, limit = job.model, job.sizes, HEADROOM * machine.hardware.memory
+    model, sizes, limit = job.model, job.sizes, HEADROOM / (1 + MARGIN) * machine.hardware.memory
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
@@ -90,7 +91,10 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
             if found.smallest is None or need < found.smallest[0]:
                 found.smallest = need, tried
             if need > limit:
-                found.refuse("does not fit", tried, zero + 1, "")  # nor do the lower stages, which shard less
+                if tried.keeps_gathered:  # a lower stage may need less
+                    found.refuse("does not fit for sure", tried, 1, "")
+                    continue
+                found.refuse("does not fit for sure", tried, zero + 1, "")  # nor do the lower stages, which shard less
                 break
             found.fitting += 1
             candidate = Job(model, tried, sizes)
@@ -125,7 +129,7 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
     sizes = sorted({size for size in _SMALL if size < near} | set(range(near, most + 1, near)))
     before = 0
     for gpus in sizes:
-        if even_states(job, gpus) <= HEADROOM * machine.hardware.memory:
+        if even_states(job, gpus) <= HEADROOM / (1 + MARGIN) * machine.hardware.memory:
             found = search(job, machine, gpus)
             if found.plans:
                 return gpus, before, found
@@ -161,3 +165,28 @@ def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | 
 def _replace_layout(job: Job, layout: Layout) -> Job:
     """Return the job on another layout."""
     return Job(job.model, layout, job.sizes)
+
+
+def ways_to_fit(plan: Plan) -> list[tuple[str, Plan]]:
+    """Return the single changes of a layout after which a plan fits for sure, each with its plan, the fastest first."""
+    job, layout, sizes = plan.job, plan.job.layout, plan.job.sizes
+    changed = [
+        (f"--micro-batch {size}", replace(layout, micro_batch=size), sizes)
+        for size in sorted({layout.micro_batch // 2, layout.micro_batch // 4, 1})
+        if 0 < size < layout.micro_batch
+    ]
+    order = list(Recompute)
+    stronger = order[order.index(layout.recompute) + 1 :]
+    kinds = [each for each in stronger if not (sizes.flash and each is Recompute.SELECTIVE)]
+    changed += [(f"--recompute {each}", replace(layout, recompute=each), sizes) for each in kinds]
+    if layout.replicas > 1:
+        changed += [(f"--zero {zero}", replace(layout, zero=zero), sizes) for zero in range(layout.zero + 1, 4)]
+    if sizes.loss_kind in (Loss.EAGER, Loss.IN_PLACE):
+        changed.append(("--loss fused", layout, replace(sizes, loss=Loss.FUSED)))
+    found = []
+    for option, other, conventions in changed:
+        if not refusal(job.model, other, gpus=layout.gpus, batch=sizes.batch, sequence=sizes.sequence):
+            candidate = predict(Job(job.model, other, conventions), plan.machine)
+            if candidate.fit is Fit.YES:
+                found.append((option, candidate))
+    return sorted(found, key=lambda way: way[1].time.total)

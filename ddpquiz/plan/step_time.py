@@ -26,19 +26,26 @@ from ddpquiz.plan.traffic import (
 # the activation function, and 19 a s / 13 a s for scores: 1.46 to 1.55
 BACKWARD_MOVES = 1.5
 _LOGIT = 4  # bytes of a logit, of which the loss is computed in fp32
+# Seconds by which a second of ZeRO-3's traffic slows the computing that hides it: both use the memory and the cores of
+# a GPU. Fitted to published runs.
+OVERLAP_COST = 0.4
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What computes: the GPU, the number format of matrix products, and how attention is done.
+    """What computes: the GPU, and the number format of matrix products.
 
-    `measured` replaces the efficiency of the hardware file, for instance by one measured on this machine.
+    `causal` counts half of attention's FLOP in MFU and HFU. Time always counts all of them: attention's kernels skip
+    what a mask hides, at about half the efficiency of matrix products. `measured` replaces the efficiency of the
+    hardware file, for instance by one measured on this machine. `attention` is the share of it that attention's kernels
+    reach.
     """
 
     hardware: Hardware
     precision: str = "bf16"
     causal: bool = False
     measured: float | None = None
+    attention: float = 1.0
 
     @property
     def efficiency(self) -> float:
@@ -52,6 +59,11 @@ class Accelerator:
     def attention_peak(self) -> float:
         """FLOP a second of attention, which stays in 16 bits where matrices are in fp8."""
         return min(self.peak, self.hardware.flops.get("bf16", self.peak))
+
+    @property
+    def attention_speed(self) -> float:
+        """FLOP a second that attention's kernels reach, if all of attention's FLOP are counted."""
+        return self.attention_peak * self.efficiency * self.attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,7 @@ def _layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Com
     """
     hardware = machine.hardware
     matrices = work.matrices / (machine.peak * machine.efficiency)
-    attention = work.attention / (machine.attention_peak * machine.efficiency)
+    attention = work.attention / machine.attention_speed
     scores = work.scores / hardware.memory_speed
     moved = work.moved / hardware.memory_speed + scores
     forward, backward = matrices + attention + moved, 2 * (matrices + attention) + BACKWARD_MOVES * moved
@@ -84,17 +96,17 @@ def _layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Com
     forward, backward = forward + idle, backward + idle_back
     if layout.recompute is Recompute.FULL:
         backward, idle = backward + forward, 2 * idle
+    elif layout.recompute is Recompute.SELECTIVE_OP:
+        backward += work.again / (machine.peak * machine.efficiency) + moved
     elif layout.recompute is Recompute.SELECTIVE and scores:
         backward += attention + scores
     return Compute(forward, backward, matrices, attention, idle + idle_back)
 
 
-def stage_layers(
-    model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int
-) -> list[tuple[float, LayerWork]]:
+def stage_layers(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> list[tuple[float, LayerWork]]:
     """Return how many layers of each kind a rank of a stage has, and the work of one; of two stages, their mean."""
     held, tokens = rank_stages(model, layout, number), rank_tokens(layout, sizes.sequence)
-    split, attended = Split(layout.tp, layout.sequence_parallel), (sizes.sequence, sizes.flash, machine.causal)
+    split, attended = Split(layout.tp, layout.sequence_parallel), (sizes.sequence, sizes.flash)
     counts = {
         moe: sum(each.moe_layers if moe else each.dense_layers for each in held) / len(held) for moe in (False, True)
     }
@@ -120,7 +132,7 @@ def _stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Ac
     """Return the seconds of a stage for one micro-batch; of a rank with two stages, their mean."""
     head, logits = head_seconds(model, layout, sizes, machine, number)
     forward, backward, weights, attention, idle = head + logits, 2 * head + logits, head, 0.0, 0.0
-    for count, work in stage_layers(model, layout, sizes, machine, number):
+    for count, work in stage_layers(model, layout, sizes, number):
         one = _layer_seconds(layout, work, machine)
         forward, backward = forward + count * one.forward, backward + count * one.backward
         weights, attention = weights + count * one.weights, attention + count * one.attention
@@ -222,7 +234,8 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
     """Return the seconds of data-parallel traffic that nothing hides.
 
     Gradients hide behind the backward of the last micro-batch, gathered weights behind the first forward; with ZeRO-3
-    both hide behind the computing of each micro-batch, but for the first unit's gather and the last unit's reduction.
+    both hide behind the computing of each micro-batch, which they slow, but for the first unit's gather and the last
+    unit's reduction.
     """
     layout, m = job.layout, job.micro_batches
     parts = data_parallel(job, number)
@@ -230,7 +243,7 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
     reduces = seconds(machine, layout, [part for part in parts if part.op != "all_gather"])
     if not layout.overlap:
         return gathers + reduces
-    if layout.zero < 3:
+    if layout.zero < 3 or layout.keeps_gathered:
         times = m if layout.zero == 2 else 1
         last = reduces / max(sum(part.calls for part in parts if part.op != "all_gather"), 1)
         window = _overlap_window(layout)
@@ -239,7 +252,8 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
     gather, reduce = gathers / m, reduces / m
     units = max(1, sum(each.layers for each in rank_stages(job.model, layout, number)))
     exposed = max(0.0, gather / 2 - compute.forward) + max(0.0, gather / 2 + reduce - compute.backward)
-    return m * (exposed + (gather / 2 + reduce) / units)
+    exposed += (gather / 2 + reduce) / units
+    return m * (exposed + OVERLAP_COST * max(0.0, gather + reduce - exposed))
 
 
 def optimizer_bytes(job: Job, number: int) -> float:

@@ -135,6 +135,14 @@ def sharded_optimizer(gradients: float, weights: float, ranks: int, *, calls: in
     ]
 
 
+def gathered_once(units: Sequence[int], ranks: int, *, weight: int, gradient: int) -> list[Traffic]:
+    """Return FSDP2's traffic without resharding: each unit is gathered, and its gradients reduced, once a step."""
+    return [
+        Traffic("dp", "all_gather", ranks, len(units), sum(units) * weight / ranks),
+        Traffic("dp", "reduce_scatter", ranks, len(units), sum(units) * gradient),
+    ]
+
+
 def fully_sharded(units: Sequence[int], ranks: int, *, weight: int, gradient: int, times: int = 1) -> list[Traffic]:
     """Return FSDP2's traffic (ZeRO-3), for the parameters of each unit, that of the root module first.
 
@@ -310,7 +318,10 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
             )
         case _:
             units = _fsdp_units(job.model, layout.tp, held) if parameters == held.parameters else [0, parameters]
-            found = fully_sharded(units, shards, weight=NUMBER, gradient=each.gradients, times=job.micro_batches)
+            if layout.keeps_gathered:
+                found = gathered_once(units, shards, weight=NUMBER, gradient=each.gradients)
+            else:
+                found = fully_sharded(units, shards, weight=NUMBER, gradient=each.gradients, times=job.micro_batches)
             found = [part for part in found if shards > 1]
     if ranks > shards:
         found.append(replicas_of_shards(gradients, shards, ranks // shards, calls=held.layers + 1))

@@ -48,7 +48,7 @@ def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "8", "--layout", "tp=8").stdout
     assert "usable 75.2 of 80 GiB: does not fit" in page
     assert "\nIf it did fit: " in page
-    assert "\n--search lists the layouts that fit;" in page
+    assert "\n--search lists the layouts that fit;" in page  # no single change would do
     assert "Of the step" not in page
     assert "If it did fit" not in piped(home, *JOB).stdout
 
@@ -97,8 +97,36 @@ def test_a_comparison_keeps_the_axes_that_it_does_not_name_and_may_change_the_pi
 
 
 def test_two_layouts_are_said_to_fit_or_not(home):
-    assert piped(home, *JOB, "--compare", "tp=4,pp=8").stdout.endswith("Both fit.\n")
-    assert "The first fits, the second does not." in piped(home, *JOB, "--compare", "tp=2").stdout
+    assert piped(home, *JOB, "--compare", "tp=4,pp=8").stdout.endswith("Both: fits.\n")
+    said = piped(home, *JOB, "--recompute", "full", "--compare", "tp=1 recompute=none").stdout
+    assert said.endswith("The first: fits; the second: does not fit.\n")
+
+
+def test_a_plan_that_does_not_fit_names_single_changes_that_do_with_what_they_cost(home):
+    words = ("plan", "--model", "llama-3-8b", "--gpus", "8", "--zero", "3", "--states", "fp32", "--micro-batch", "2")
+    said = " ".join(piped(home, *words).stdout.split())
+    assert "does not fit" in said
+    found = re.search(r"It fits with (--\S+ \S+) \((\d+) GiB, step [+-]\d+%\)", said)
+    again = json.loads(piped(home, *words, *found[1].split(), "--json").stdout)
+    assert again["fit"] == "fits"
+    assert round(again["memory_bytes"]["total"] / 2**30) == int(found[2])
+
+
+def test_one_fused_loss_may_be_what_makes_a_plan_fit(home):
+    words = ("plan", "--model", "llama-3-8b", "--gpus", "8", "--zero", "3", "--states", "fp32", "--seq", "32768")
+    eager, fused = (
+        json.loads(piped(home, *words, "--recompute", "full", "--loss", loss, "--json").stdout)
+        for loss in ("eager", "fused")
+    )
+    assert (eager["fit"], fused["fit"]) == ("does not fit", "fits")
+    assert eager["memory_bytes"]["logits"] - fused["memory_bytes"]["logits"] == 10 * 32768 * 128256
+
+
+def test_the_efficiency_of_a_gpu_may_be_ones_own(home):
+    usual, own = (
+        json.loads(piped(home, *JOB, *words, "--json").stdout)["mfu"] for words in ((), ("--efficiency", "0.265"))
+    )
+    assert own < 0.6 * usual
 
 
 def test_json_has_all_of_the_page(home):
@@ -114,8 +142,10 @@ def test_json_has_all_of_the_page(home):
 
 
 def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
-    page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
-    assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
+    words = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search")
+    page = piped(home, *words).stdout
+    assert "need 73.9 GiB per GPU (--states: 18 bytes a parameter); the limit is 68.4." in " ".join(page.split())
+    assert "no layout fits the rest beside them." in " ".join(piped(home, *words, "--states", "zero").stdout.split())
     assert "A layout fits on 24, and on no smaller number of whole machines" in page
     assert re.search(r"Of the best layout's step: [\d.]+% computing", page)
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
@@ -247,7 +277,7 @@ HARDWARE = (
         (read_hardware, HARDWARE.replace("80 GiB", "80 GB"), "f:3:9: `memory`: expected a positive number with its unit, such as `80 GiB`, got `80 GB`"),
         (read_hardware, HARDWARE.replace("efficiency: 0.5", "efficiency: 50"), "f:6:13: `efficiency`: expected a share of at most 1, got 50"),
         (read_hardware, HARDWARE.replace("bf16", "int4"), "f:5:8: `flops`: name at least one of fp32, bf16, fp8"),
-        (read_runs, "runs:\n  - {name: a, what: speed, published: 1, source: s, model: nano, gpu: h100}\n", "f:2:21: `what`: `speed` is not one of step, rate, tflops, memory, activations, states, mfu"),
+        (read_runs, "runs:\n  - {name: a, what: speed, published: 1, source: s, model: nano, gpu: h100}\n", "f:2:21: `what`: `speed` is not one of step, rate, tflops, memory, out-of-memory, activations, states, mfu"),
     ],
 )  # fmt: skip
 def test_a_wrong_number_is_reported_with_line_and_column(read, text, complaint):

@@ -21,6 +21,7 @@ from ddpquiz.plan.traffic import (
     ddp_buckets,
     expert_parallel,
     fully_sharded,
+    gathered_once,
     pipeline,
     replicas_of_shards,
     replicated,
@@ -134,6 +135,14 @@ def test_zero_1_reduces_gradients_once_a_step_and_zero_2_for_each_micro_batch(ev
     whole = NUMBER * parameters(MODEL)
     expected = sharded_optimizer(whole, whole, RANKS, calls=len(fsdp_units()), times=times)
     assert of_phase(events, 2, phase, ("all_gather", "reduce_scatter")) == planned(expected)
+
+
+def test_fsdp_without_resharding_gathers_and_reduces_each_unit_once_a_step(events):
+    units = [parameters(MODEL) - small.LAYERS * layer_parameters(MODEL), *[layer_parameters(MODEL)] * small.LAYERS]
+    expected = planned(gathered_once(units, RANKS, weight=NUMBER, gradient=NUMBER))
+    for rank in range(RANKS):
+        found = of_phase(events, rank, "zero_1", ("all_gather", "reduce_scatter"))
+        assert found == expected
 
 
 def test_expert_parallelism_sends_tokens_to_experts_and_back_forward_and_backward(events):

@@ -9,7 +9,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.plan import explanation
 from ddpquiz.plan.activations import Split, layer_bytes, score_moves, split_moves, whole_moves
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
-from ddpquiz.plan.memory import Sizes, fullest
+from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
@@ -24,6 +24,8 @@ PUBLISHED = {  # as counted from the published weights; DeepSeek's index also ha
     "llama-3-405b": 405_853_388_800,
     "mixtral-8x7b": 46_702_792_704,
     "deepseek-v3": 671_026_419_200 - 58 * 256,
+    "kimi-k2": 1_026_408_232_448 - 60 * 384,
+    "qwen3-30b-a3b": 30_532_122_624 - 48 * 2 * 128,  # without the norms of heads
     "nano": 10_646_784 + 256 * 384,  # nanoGPT's count leaves out the positions
 }
 H100, A100 = load_hardware("h100"), load_hardware("a100")
@@ -169,10 +171,27 @@ def test_an_explained_concept_is_one_that_can_be_learned():
     assert {explanation.explain(plan, line, 1e12).concept for line in explanation.lines()} <= known
 
 
+def test_an_answer_is_the_same_where_a_prediction_misses_by_its_margin():
+    usable = HEADROOM * 80
+    for needed, expected in ((0.9, Fit.YES), (0.92, Fit.CLOSE), (1.1, Fit.CLOSE), (1.12, Fit.NO)):
+        assert fit(needed * usable, 80) is expected, needed
+
+
+def test_a_pipeline_keeps_what_zero_3_has_gathered_unless_it_is_told_otherwise():
+    kept, freed = (
+        fullest(job().model, job(pp=4, tp=8, dp=8, zero=3, reshard=reshard).layout, job().sizes)
+        for reshard in (None, True)
+    )
+    stage = rank_stages(job().model, job(pp=4, tp=8, dp=8).layout, kept.stage)[0]
+    assert kept.buffers - freed.buffers > 0.8 * stage.parameters * (2 + 4)
+    assert not job(dp=8, zero=3).layout.keeps_gathered
+    assert job(dp=8, zero=3, reshard=False).layout.keeps_gathered
+
+
 def test_a_search_finds_layouts_that_fit_sorted_by_time_and_counts_the_others():
     found = search(job(), Accelerator(H100), 64)
     assert found.plans
-    assert all(plan.fits and plan.job.layout.gpus == 64 for plan in found.plans)
+    assert all(plan.fit is Fit.YES and plan.job.layout.gpus == 64 for plan in found.plans)
     assert [plan.time.total for plan in found.plans] == sorted(plan.time.total for plan in found.plans)
     assert found.tried == found.fitting + sum(found.refused.values())
 
@@ -180,7 +199,7 @@ def test_a_search_finds_layouts_that_fit_sorted_by_time_and_counts_the_others():
 def test_the_fewest_gpus_are_those_below_which_nothing_fits():
     gpus, before, found = fewest_gpus(job(), Accelerator(H100))
     assert (gpus, before) == (24, 16)
-    assert found.plans[0].fits
+    assert found.plans[0].fit is Fit.YES
     assert not search(job(), Accelerator(H100), before).plans
 
 

@@ -31,6 +31,7 @@ class AsyncResults:
         self._begun: Counter[_Place] = Counter()
         self._awaited: Counter[_Place] = Counter()
         self._open: dict[int, _Place] = {}  # by the identity of the work
+        self._last: Any = None  # keeps the identity of a work that is done before the script has got it
         self._is_on = True
 
     def install(self) -> None:
@@ -50,13 +51,14 @@ class AsyncResults:
         if caller is not None and is_own(caller.f_code.co_filename):
             place = caller.f_code.co_filename, caller.f_lineno, op
             self._begun[place] += 1
-            self._open[id(work)] = place
+            self._open[id(work)], self._last = place, work
             self._is_on = len(self._open) < _MOST
 
     def use(self, work: Any) -> None:
         """Note that the script waits for a work, or asks whether it is done."""
         if place := self._open.pop(id(work), None):
             self._awaited[place] += 1
+            self._last = None
 
     def _noticing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
