@@ -151,6 +151,10 @@ MIXED = (
 )
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
+PARTS = (
+    "What a rank sends to another (input_split_sizes) must be what that one expects from it (output_split_sizes): "
+    "exchange the counts after the last change to them, and print both before that line."
+)
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
 
 _OF_ADVICE = {
@@ -166,7 +170,7 @@ _OF_CALLS = {JOIN: "process-group-init", FORM: "process-group-init", "recv": "po
 def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
     """Return what to do about ranks that wait for each other in sends and receives.
 
-    If these lines worked before, their order is right, and a message is missing.
+    If one of these lines worked before, the other side no longer makes its half, and a message is missing.
     """
     if worked_before:
         return MESSAGES

@@ -389,7 +389,7 @@ class Watchdog:
         frames = list(itertools.takewhile(_is_of_script, frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
-        waits_in = seen.waits_in(rank)
+        waits_in = seen.blocked_in(rank) or seen.waits_in(rank)
         if not waits_in and any(_COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)
