@@ -6,7 +6,6 @@ import os
 import platform
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +16,7 @@ from ddpquiz.events.event import End
 from ddpquiz.paths import data_dir
 from ddpquiz.plural import plural
 from ddpquiz.ranks.device import choose, default_ranks, why_no_demos
-from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.launch import server, temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -99,7 +98,7 @@ def _torch() -> Iterator[str]:
 
 
 def _ranks() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+    with temporary_folder() as folder:
         script = Path(folder) / "doctor.py"
         script.write_text(PROBE)
         *_, end = Run(Request(script, ranks=2, device="cpu", timeout=10)).events()

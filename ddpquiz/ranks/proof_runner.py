@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
 from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
@@ -273,7 +273,7 @@ class CodeRun(_FollowedRun):
     """
 
     def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT, *, name: str = "proof.py") -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder()
         script = Path(self._folder.name) / name
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
