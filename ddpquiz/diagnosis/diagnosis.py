@@ -26,6 +26,8 @@ from ddpquiz.diagnosis.rank_status import (
     what_became_of,
 )
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
+from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
     LONGER,
@@ -150,12 +152,22 @@ def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """What is wrong with a job, by its record and its logs; `state` is what its events have led to."""
+    """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
+    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
+    if record.ras is not None:
+        found = add_ras(found, record.ras)
+    if record.stacks is not None:
+        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
+    return found or _of_record(record, state)
+
+
+def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by what it recorded and logged."""
     if record.log is None:
         found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
         return _or_silent(_with_stack(found, state), state)
     said = diagnose_log(record.log)
-    return said if record.has_only_logs else _of_both(record, record.log, state, said)
+    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
 
 
 def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
@@ -164,7 +176,7 @@ def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
     if verdict.fault != "late" or not verdict.culprits or is_over:
         return verdict
     rank = verdict.culprits[0]
-    look = f"`py-spy dump --pid {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
+    look = f"`ddpquiz where {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
     return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
 
 

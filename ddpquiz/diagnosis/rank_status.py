@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition, call_at
+from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition, call_at
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
 from ddpquiz.events.formatting import (
@@ -499,9 +499,7 @@ def _explain_different_models(state: RunState, where: str) -> Diagnosis:
 
 # What common exceptions of a distributed script mean, and what to do about them.
 
-_OUT_OF_MEMORY = (
-    "The {ranks} ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
-)
+_OUT_OF_MEMORY = "The {ranks} ranks share this machine's memory. " + SMALLER + ", or fewer ranks (--nproc)."
 # How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
 # {rank} raised it at {where}.
 _MEANINGS = {
@@ -519,7 +517,7 @@ _MEANINGS = {
     ),
     r".*CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)": (
         "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
-        "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
+        f"{SMALLER}, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
     r".*CUDA error: device-side assert triggered": (

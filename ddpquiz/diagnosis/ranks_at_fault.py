@@ -87,6 +87,8 @@ def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
 
 def _same_request(one: Operation, other: Operation) -> bool:
     alike = other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    if not (one.reduce and other.reduce):  # of one of them torch did not tell it
+        alike = alike._replace(reduce=one.reduce)
     if one.op == "scatter":  # only the root brings the parts
         alike = alike._replace(shapes=one.shapes, bytes=one.bytes)
     return one in (other, alike)
@@ -173,7 +175,7 @@ def _fault(
         return "signature", False
     if opposite_branches(odd, expected):
         return "order", False
-    if _stands_alone(odd, expected, ranks):
+    if stands_alone(odd, expected, ranks):
         return "missing", True
     if order.calls_in(odd.place) > len(ranks):  # a line in which ranks have met before
         return "missing", False
@@ -185,7 +187,7 @@ def _fault(
     return "missing", True
 
 
-def _stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
+def stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
     """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
     own = {*_branches_of(odd.file, odd.line)} - {*_branches_of(expected.file, expected.line)}
     return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
@@ -204,6 +206,24 @@ def opposite_branches(one: Operation, other: Operation) -> bool:
         return False
     first, second = (dict(_branches_of(each.file, each.line)) for each in (one, other))
     return any(first[at] != second[at] for at in first.keys() & second.keys())
+
+
+def calls_elsewhere(call: Operation) -> bool:
+    """Whether other ranks may meet a call without coming to its line, in the other branch of an `if`, or by group."""
+    around = [node for node in _statements(call.file) if node.lineno <= call.line <= (node.end_lineno or 0)]
+    here = (each for node in around for each in _calls_of(call.op, [node]) if each.lineno == call.line)
+    if any(keyword.arg == "group" for each in here for keyword in each.keywords):
+        return True
+    return any(
+        _calls_of(call.op, node.orelse if call.line <= (node.body[-1].end_lineno or 0) else node.body)
+        for node in around
+        if isinstance(node, ast.If) and node.orelse
+    )
+
+
+def _calls_of(op: str, statements: Collection[ast.stmt]) -> list[ast.Call]:
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node for node in nodes if isinstance(node, ast.Call) and _last_name(node.func) == op]
 
 
 def left_a_loop(inner: Operation, outer: Operation) -> bool:

@@ -657,7 +657,10 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `advice` what to do."""
+    """The run is over and all its processes have ended.
+
+    If it is not ok, `why` says why, `advice` what to do, and `concept` names what explains it, if anything does.
+    """
 
     event: ClassVar[str] = "end"
     time: Seconds
@@ -667,6 +670,7 @@ class End:
     rank: Rank | None = None
     why: str = ""
     advice: str = ""
+    concept: str = ""
 
 
 Mark = (

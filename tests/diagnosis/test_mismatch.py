@@ -34,6 +34,10 @@ FITTING = {
         [("all_reduce", 5), ("all_reduce", 5), ("all_reduce", 7)],
         [("all_reduce", 5), ("all_reduce", 7), ("all_reduce", 5)],
     ),
+    "torch does not tell the recorder how one of them reduces": (
+        [("all_reduce", 5, {"reduce": ""})],
+        [("all_reduce", 7, {"reduce": "sum"})],
+    ),
     "a scalar meets a tensor of one element": (
         [("all_reduce", 5, {"shapes": ((),)})],
         [("all_reduce", 5, {"shapes": ((1,),)})],

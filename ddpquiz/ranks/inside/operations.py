@@ -71,7 +71,7 @@ class Operator:
             op=_NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
             group=names.index("process_group"), inputs=at(*_INPUTS) or 0,
             outputs=None if name == "send" else at(*_OUTPUTS), peer=at(*_PEERS), reduce=at("reduce_op"),
-            asynchronous=at("async_op"), tag=at("tag"),
+            asynchronous=at("async_op", "asyncOp"), tag=at("tag"),
             splits=None if (sent := at("input_split_sizes")) is None else (sent, at("output_split_sizes") or 0),
         )  # fmt: skip
 
@@ -110,8 +110,11 @@ class Operator:
         """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
         if self.asynchronous is not None:
             return len(args) <= self.asynchronous or bool(args[self.asynchronous])
-        if self.op not in ("send", "recv"):
-            return False
+        if self.op not in ("send", "recv"):  # up to torch 2.7 most collectives; only Python waits for them
+            if caller is None or caller.f_code.co_filename != C10D:
+                return self.op != "monitored_barrier"
+            given = caller.f_locals
+            return bool(given.get("async_op", given.get("async_ops")))  # the latter of coalesced calls
         while caller is not None and caller.f_code.co_filename == C10D:
             if caller.f_code.co_name == self.op:
                 return False

@@ -30,6 +30,7 @@ from ddpquiz.events.event import (
     SearchedUnused,
 )
 from ddpquiz.plural import plural
+from ddpquiz.ranks.device import release
 from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
 from ddpquiz.ranks.inside.async_results import get_future
 from ddpquiz.ranks.inside.event_writer import EventWriter, printable
@@ -229,6 +230,24 @@ class Recorder:
         dist.Work.get_future, torch._C.Future.wait = future_of, wait
 
 
+class _OnOldGloo(Recorder):
+    """On torch before 2.9, where Gloo sums in a reduce-scatter that asks for the mean."""
+
+    _has_warned = False
+
+    def issue(self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
+        if operator.op.startswith("reduce_scatter") and not self._has_warned:
+            is_on_gloo = all(tensor.is_cpu for tensor in tensors_in(args[operator.inputs]))
+            if is_on_gloo and operator.reduce_op(args, caller) == "avg":
+                self._has_warned = True
+                self.writer.note(_SUMMED_MEAN.format(op=operator.op, version=torch.__version__))
+        return super().issue(operator, args, caller)
+
+
+_SUMMED_MEAN = (
+    "The script calls {op} with ReduceOp.AVG, and Gloo of torch {version} returns the sum instead, without an error. "
+    "Use torch 2.9 or newer."
+)
 _IN_FLIGHT = (
     "The script {ends} while {what} still ran in the background, and nobody had waited for {them}: under torchrun, "
     'torch may abort the rank there ("terminate called without an active exception"). Call wait() on the works.'
@@ -249,7 +268,8 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
     """Return a recorder that is installed, or None if this torch does not allow that."""
     try:
         kernels = registered()
-        recorder = Recorder(writer, kernels.private, values=values, every_wait=every_wait)
+        kind = Recorder if release(torch.__version__) >= (2, 9) else _OnOldGloo
+        recorder = kind(writer, kernels.private, values=values, every_wait=every_wait)
         recorder.install(kernels)
         process_groups.watch_new_groups(writer)
     except (AttributeError, RuntimeError) as missing:
