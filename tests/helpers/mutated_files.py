@@ -67,7 +67,7 @@ def _dumps(_: Path) -> dict[str, bytes]:
 
 
 def _logs(_: Path) -> dict[str, bytes]:
-    files = sorted(path for path in (DATA / "logs").rglob("*") if path.is_file() and path.stat().st_size < 50_000)
+    files = sorted((DATA / "logs").glob("*/log"))
     return {f"{path.parent.name}-{path.name}": path.read_bytes() for path in files}
 
 
@@ -153,7 +153,7 @@ def attack(name: str, seeds: range, folder: Path) -> tuple[list[tuple[int, str]]
     originals = kind.files(folder / "originals")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for seed in (None, *seeds):  # first as they are, which all commands read
-        dice, home, place = random.Random(seed), folder / "home", folder / "sent"
+        dice, home, place = random.Random(seed or 0), folder / "home", folder / "sent"
         for each in (home, place):
             shutil.rmtree(each, ignore_errors=True)
             each.mkdir()
