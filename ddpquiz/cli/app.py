@@ -49,8 +49,8 @@ _PANELS = {  # of the help; each sentence fits on its line at 80 columns
     "Your jobs": {
         "run": "Watch a script of your own on ranks of this machine.",
         "watch": "Watch a recorded job live, whatever started it.",
-        "where": "Show where all threads of a running rank are.",
-        "diagnose": "Say why a job hangs or failed, from its logs, dumps or records.",
+        "where": "Say which rank does not stand where the others wait, right now.",
+        "diagnose": "Say why a job hangs or failed, from its logs, stacks or records.",
         "compare": "Compare two saved runs: what got slower or faster, what is new.",
         "plan": "Predict memory, traffic and time on GPUs that you do not have.",
         "bench": "Measure the collectives of this machine: time and bandwidth.",
@@ -281,6 +281,8 @@ def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
             name = str(place)
             shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
             return _print_error(f"{shown} cannot be used ({error.strerror}); mend that, or name another place.")
+        case FileNotFoundError(filename=None) if "temporary directory" in str(error):  # of tempfile, which tries them
+            return _print_error("No folder takes temporary files; is the disk full? Set TMPDIR to another folder.")
         case OSError():
             return _drop_output(error)
         case ImportError(name=str() as module) if module.startswith("ddpquiz."):

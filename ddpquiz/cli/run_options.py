@@ -54,14 +54,14 @@ class RunOptions:
         typer.Option("--check-replicas", help="Say when the replicas of a DDP model no longer hold equal weights."),
     ] = False
     stay: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--stay/--no-stay",
             show_default=False,
             help="In a terminal, stay on the page of the ended run until a key. [default: `run` stays; `demo` stays if "
             "its last frame does not fit on the screen]",
         ),
-    ] = False
+    ] = None
     fresh: Annotated[
         bool,
         typer.Option(

@@ -148,5 +148,5 @@ def new(folder: Path) -> list[Path]:
         shutil.copyfile(labs_dir() / TOOLS, tools)
         made.append(tools)
     except OSError as problem:
-        raise UserError(f"{problem.filename} cannot be written: {problem.strerror}.") from None
+        raise UserError(f"{problem.filename or target} cannot be written: {problem.strerror}.") from None
     return made

@@ -36,7 +36,7 @@ def find_set_loops(script: Path) -> list[tuple[str, int]]:
         path = left.pop(0)
         tree = _parse(str(path))
         found += [(str(path), line) for line in _lines(tree)]
-        new = [each for each in _local_imports(tree, script.parent) if each not in seen]
+        new = [each for each in _local_imports(tree, script.resolve().parent) if each not in seen]
         left += new
         seen.update(new)
     return found

@@ -7,7 +7,6 @@ solution and its variants pass, and each mutant fails by the claim or budget tha
 import ast
 import random
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,9 @@ from ddpquiz.events.event import Event, Output
 from ddpquiz.lab.phases import Phase, find_phases
 from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, find_failure, find_forgotten, meets
 from ddpquiz.paths import own_labs_dir
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.layout import shown_path
@@ -47,6 +48,7 @@ def check_file(
 
     `report` is called before each run, and `stop` often: the check ends when it returns True, as `Stopped`.
     """
+    require_demos()
     began = time.monotonic()
     if wrong := _cannot_run(file):
         return replace(wrong, seconds=time.monotonic() - began)
@@ -108,7 +110,7 @@ def _follow_check(
     Raises Stopped if `stop` said so, and UserError for a lab of a pack that is not allowed.
     """
     require_consent(lab.id.rpartition("/")[0], lab.origin)
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder() as folder:
         request = Request(
             lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
             timeout=_SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
@@ -183,7 +185,7 @@ def compare(lab: Lab, verdict: LabVerdict, stop: Callable[[], bool] | None = Non
     """Run the solution as the learner's file ran last, and return the figures of both; of each the highest rank."""
     if verdict.run is None:
         return ()
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / lab.file_name
         file.write_text(lab.solution.source, encoding="utf-8")
         reference = _figures(_follow_check(lab, file, verdict.run, stop).events)
@@ -228,7 +230,7 @@ def attempts(lab: Lab) -> tuple[Attempt, ...]:
 
 def prove_attempt(lab: Lab, attempt: Attempt, *, fresh: int | None = None) -> ProvenAttempt:
     """Check one attempt and compare the verdict with what it must be."""
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / lab.file_name
         file.write_text(attempt.source, encoding="utf-8")
         verdict = check_file(lab, file, fresh=fresh)

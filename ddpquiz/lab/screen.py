@@ -278,6 +278,11 @@ class _LabChecker:
         self.stop()
         self._ended = threading.Event()
         self.state = _CheckState(running=True, doing="begins")
+        try:
+            server()  # here: while it imports torch, it ends with the thread that has started it
+        except UserError as error:
+            self.state = _CheckState(fault=str(error))
+            return
         self._thread = threading.Thread(target=self._check, args=(self._ended,), daemon=True)
         self._thread.start()
 

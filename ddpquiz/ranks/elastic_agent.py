@@ -6,13 +6,15 @@ Its rendezvous is a store on loopback, in which each life of the ranks has its o
 import contextlib
 import faulthandler
 import logging
+import multiprocessing
+import multiprocessing.process
 import os
 import signal
 import sys
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from torch.distributed import PrefixStore, TCPStore
 from torch.distributed.elastic.agent.server import WorkerSpec
@@ -24,6 +26,7 @@ from ddpquiz.events.event import Exited
 from ddpquiz.ranks.forks import adopt_orphans, die_with, fork, kill_child, kill_orphans, kill_rest, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.store_patch import SIGNALS
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.store import host_store, no_lookups
 
@@ -34,7 +37,8 @@ def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.environ.clear()
-    os.environ.update(plan.environment, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # or a restart hangs (pytorch 135712)
+    os.environ.update(plan.environment, TORCHELASTIC_SIGNALS_TO_HANDLE=SIGNALS)
+    sys.stdin = None  # else multiprocessing would close it in the ranks
     os.chdir(plan.cwd)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends ranks is no error
@@ -76,7 +80,7 @@ def _supervise_rank(
     die_with(agent)
     adopt_orphans()
     faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
-    environment = dict(os.environ)
+    environment = {**os.environ, "TORCHELASTIC_ERROR_FILE": os.devnull}
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
     others = open_files(besides=fds)  # the agent's store and its port, too
     end = {signal.SIGTERM}  # how torchrun ends a rank, which the rank may handle
@@ -87,6 +91,7 @@ def _supervise_rank(
     def work() -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
         allow_lookups()
+        _forget_multiprocessing()
         worker.run(rank, fds, plan, environment, life)
 
     pid, ended = fork(work, close=others), False
@@ -103,7 +108,8 @@ def _supervise_rank(
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
     kill_rest(pid)
     kill_orphans(())
-    os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
+    with contextlib.suppress(BrokenPipeError):  # of a launcher that was killed; torch would write the error into a file
+        os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     writer = EventWriter(fds[2], rank, plan.epoch)
     writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
     if status or ended:  # a process that returns is waited for until all have returned
@@ -112,6 +118,15 @@ def _supervise_rank(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
 
 
+def _forget_multiprocessing() -> None:
+    """Let this process find what it would in an interpreter of its own: the agent forked it by multiprocessing."""
+    multiprocessing.set_start_method(None, force=True)
+    process: Any = multiprocessing.process
+    process._current_process, process._parent_process = _MAIN, None  # noqa: SLF001  # no other way
+    sys.stdin = sys.__stdin__
+
+
+_MAIN = multiprocessing.current_process()  # this module is imported before anything is forked
 _HOST = "127.0.0.1"
 _PATIENCE = timedelta(seconds=300)
 

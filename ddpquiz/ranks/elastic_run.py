@@ -1,10 +1,9 @@
 """A run under torchrun's agent, seen from the launcher: the agent starts the ranks, and starts them again."""
 
-import contextlib
-import os
 from dataclasses import replace
 
 from ddpquiz.events.event import End, Event, Exited, Output, Started
+from ddpquiz.ranks.forks import signal_if_handled
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
@@ -34,8 +33,7 @@ class _ElasticProcesses(Processes):
     def signal(self, number: int) -> None:
         """Send a signal to every rank."""
         for rank in self.living_ranks():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pids[rank], number)
+            signal_if_handled(self.pids[rank], number)
 
 
 class ElasticRun(Run):

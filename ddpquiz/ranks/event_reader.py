@@ -25,9 +25,10 @@ _PATIENCE = 0.5  # seconds after which a line counts as unreported
 
 
 class EventReader:
-    """Reads the outputs and the event pipes of all ranks of a run."""
+    """Reads the outputs and the event pipes of all ranks of a run, which print in `encoding`."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self._encoding = encoding
         self._buffers: defaultdict[int, LineBuffer] = defaultdict(LineBuffer)
         self._streams: defaultdict[tuple[int, str], OutputOrder] = defaultdict(OutputOrder)
         self._notes: set[str] = set()
@@ -74,7 +75,7 @@ class EventReader:
         for name in ("stdout", "stderr"):
             for line, time in self._streams[rank, name].lines(before):
                 # A terminal shows only the end of a line that is written again and again, such as a progress bar
-                text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+                text = line.decode(self._encoding, "replace").rstrip("\r").rpartition("\r")[2]
                 label = label_and_value(text) if name == "stdout" else None
                 outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs

@@ -1,6 +1,6 @@
 """Child processes that never outlive us, and what the operating system knows of them.
 
-Each is in a process group of its own, and is killed when its parent dies.
+Each is in a session and a process group of its own, and is killed when its parent dies.
 """
 
 import contextlib
@@ -23,15 +23,13 @@ MADV_COLLAPSE = 25
 
 
 def fork(work: Callable[[], Any], close: list[int]) -> int:
-    """Fork a child that leads a process group, closes the descriptors in `close` and calls `work`; return its id."""
+    """Fork a child that leads a session, closes the descriptors in `close` and calls `work`; return its id."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # parent and child both do this, so that a kill cannot come too early
         return pid
     try:
-        os.setpgid(0, 0)
+        os.setsid()
         signal.set_wakeup_fd(-1)
         for reset in (signal.SIGCHLD, signal.SIGHUP):
             signal.signal(reset, signal.SIG_DFL)
@@ -63,11 +61,11 @@ def use_large_pages() -> None:
                 madvise(page, LARGE_PAGE, MADV_COLLAPSE)  # fails on an older kernel, where nothing is changed
 
 
-def die_with(parent: int) -> None:
-    """Make the kernel kill this process when `parent` dies (Linux)."""
+def die_with(parent: int | None) -> None:
+    """Make the kernel kill this process when the thread of `parent` that forked it ends (Linux); None: not any more."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
+        ctypes.CDLL(None).prctl(1, 0 if parent is None else signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if parent is not None and os.getppid() != parent:
             os._exit(1)
 
 
@@ -137,15 +135,30 @@ def _kill_and_reap(pid: int) -> None:
 
 def kill_child(pid: int) -> None:
     """Kill a child. What it started becomes ours, for `kill_orphans`; elsewhere than on Linux, its group dies too."""
-    kill = os.kill if sys.platform == "linux" else os.killpg
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        kill(pid, signal.SIGKILL)
+    kills = [os.kill] if sys.platform == "linux" else [os.killpg, os.kill]  # it may not lead its group yet
+    for kill in kills:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
 
 
 def kill_rest(pid: int) -> None:
     """Kill what a child that has ended left in its group, where that does not become ours (not on Linux)."""
     if sys.platform != "linux":
-        kill_child(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def signal_if_handled(pid: int, number: int) -> None:
+    """Send a signal to a process that handles it. It would end any other, such as a program that a rank has become.
+
+    Elsewhere than on Linux, what a process handles is unknown, and it is sent to all.
+    """
+    with contextlib.suppress(OSError):  # it has just ended
+        handled = -1
+        if sys.platform == "linux":
+            handled = int(Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0], 16)
+        if handled >> number - 1 & 1:
+            os.kill(pid, number)
 
 
 def open_files(besides: Collection[int]) -> list[int]:

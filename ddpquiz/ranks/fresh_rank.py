@@ -15,8 +15,9 @@ from ddpquiz.ranks.messages import RunPlan
 
 # As the server itself is started: see START in server_process.py.
 _START = """import os, sys
-sys.path[0] = os.devnull
-sys.path.append(sys.argv.pop(1))
+if not sys.flags.safe_path:
+    sys.path[0] = os.devnull
+sys.path += {sys.argv.pop(1)} - {*sys.path}
 from ddpquiz.ranks.fresh_rank import main
 main()"""
 

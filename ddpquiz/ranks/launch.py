@@ -4,6 +4,7 @@ import atexit
 import re
 import select
 import subprocess
+import tempfile
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +13,21 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import server_process
 from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import kill_child, kill_orphans
-from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
+from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused, TemporaryFolder
 
-# A name in a script, and the module that it needs, imported once in the server instead of once in every rank.
+_IMPORT = r"(?m)^\s*(from|import)\b.*"
+# What a script says, and the module that it needs, imported once in the server instead of once in every rank. A module
+# that torch does not import itself counts only where the script imports it: else `torch.distributed.checkpoint` would
+# exist here for a script that lacks the import, and fails under torchrun.
 PRELOADS = {
     # The first optimizer imports it, and so do the first tensor on a mesh and the first counter of FLOP.
     r"\boptim\b|DistributedDataParallel|\bdistribute_(tensor|module)\b|parallelize_module|\btorch\.compile\b|"
     r"\bFlopCounterMode\b": "torch._dynamo",
-    r"\bDTensor\b|distributed\.tensor\b|parallelize_module|device_mesh": "torch.distributed.tensor.parallel",
-    r"fully_shard|\bfsdp\b": "torch.distributed.fsdp",
-    r"\bpipelining\b": "torch.distributed.pipelining",
-    r"distributed\.checkpoint": "torch.distributed.checkpoint",
-    r"DistributedSampler|\bDataLoader\b": "torch.utils.data",
-    r"\bdata\.distributed\b|DistributedSampler": "torch.utils.data.distributed",
-    r"ZeroRedundancyOptimizer": "torch.distributed.optim",
+    _IMPORT + r"\b(DTensor|tensor|parallelize_module)\b": "torch.distributed.tensor.parallel",
+    _IMPORT + r"\b(fully_shard|fsdp)\b": "torch.distributed.fsdp",
+    _IMPORT + r"\bpipelining\b": "torch.distributed.pipelining",
+    _IMPORT + r"\bdistributed(\.| import )checkpoint\b": "torch.distributed.checkpoint",
+    _IMPORT + r"\bZeroRedundancyOptimizer\b": "torch.distributed.optim",
 }
 
 
@@ -125,6 +127,16 @@ def warm() -> None:
 def warm_for(source: str) -> None:
     """Let the server import what a script of this source needs."""
     server().send(Preload(preloads(source)))
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for the files of runs. If this process is killed, the server removes it."""
+    serving = server()
+    while not serving.is_ready(timeout=None):  # until it has imported torch, it would be killed with us
+        pass
+    folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
+    serving.send(TemporaryFolder(folder.name))
+    return folder
 
 
 def close() -> None:

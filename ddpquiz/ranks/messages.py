@@ -60,7 +60,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class SignalRanks:
-    """Launcher to server: send a signal to every rank of a run."""
+    """Launcher to server: send a signal to every rank of a run that handles it."""
 
     run: int
     signal: int
@@ -71,6 +71,13 @@ class StopRun:
     """Launcher to server: kill every process of a run."""
 
     run: int
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryFolder:
+    """Launcher to server: remove this folder at your end, if it is still there: then the launcher was killed."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

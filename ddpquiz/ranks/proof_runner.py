@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,9 @@ from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
@@ -86,6 +87,7 @@ class ProofRunner:
 
         In a `spot` question `option` is the script, as it is or changed.
         """
+        require_demos()
         proof = posed.question.proof
         require_consent(posed.question.concept.rpartition("/")[0], proof.origin if proof else "")
         match proof:
@@ -192,6 +194,7 @@ def begin_listing(concept: str, listing: Listing, script: str, name: str = "list
 
     UserError if `concept` belongs to a pack whose programs the learner has not allowed.
     """
+    require_demos()
     require_consent(concept.rpartition("/")[0], listing.origin)
     hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
     return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE, name=name)
@@ -270,7 +273,7 @@ class CodeRun(_FollowedRun):
     """
 
     def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT, *, name: str = "proof.py") -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder()
         script = Path(self._folder.name) / name
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}

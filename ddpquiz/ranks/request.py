@@ -23,5 +23,6 @@ class Request:
     strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
     check_replicas: bool = False  # compare the parameters of DDP models after each step of an optimizer
     subject: Path | None = None  # a file that the script loads: its lines are named, and every wait is reported
+    reads_input: bool = False  # the ranks have the standard input of the command, unless that is a terminal
     is_watched: bool = True  # operations, marks and lines are recorded; False measures how fast they are without that
     environment: Mapping[str, str] = field(default_factory=dict)  # extra variables for the ranks

@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -17,7 +18,17 @@ from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import machine, why_no_ranks
-from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_child, kill_orphans, kill_rest, use_large_pages
+from ddpquiz.ranks.forks import (
+    STACK_SIGNAL,
+    adopt_orphans,
+    die_with,
+    fork,
+    kill_child,
+    kill_orphans,
+    kill_rest,
+    signal_if_handled,
+    use_large_pages,
+)
 from ddpquiz.ranks.store import host_store
 
 _IDLE = 0.2  # seconds without a request after which there is time
@@ -54,13 +65,14 @@ class _Server:
         self.channel = channel
         self.runs: dict[int, _LiveRun] = {}
         self.to_preload: list[str] = []
+        self.folders: list[str] = []  # for temporary files
         self.is_spread = True  # over small pages, which are slow to fork
         self.has_run = False
-        self.wake, wake_end = os.pipe()
+        self.wake, self.wake_end = os.pipe()
         os.set_blocking(self.wake, False)
-        os.set_blocking(wake_end, False)
+        os.set_blocking(self.wake_end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # the wake-up byte is written only if there is a handler
-        signal.set_wakeup_fd(wake_end)
+        signal.set_wakeup_fd(self.wake_end)
         for ignored in (signal.SIGINT, signal.SIGHUP, STACK_SIGNAL):
             signal.signal(ignored, signal.SIG_IGN)
 
@@ -85,10 +97,16 @@ class _Server:
         except (BrokenPipeError, ConnectionResetError):
             return  # the launcher ended while we wrote to it
         finally:
-            for run in self.runs.values():
-                run.kill()
-                run.wait_for_agent()
-            kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
+            self.clean_up()
+
+    def clean_up(self) -> None:
+        """Leave nothing of what was started or made here."""
+        for run in self.runs.values():
+            run.kill()
+            run.wait_for_agent()
+        kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def idle_time(self) -> float | None:
         """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
@@ -121,12 +139,13 @@ class _Server:
                 self.channel.send(machine())
             case messages.Preload(modules):
                 self.to_preload += modules
+            case messages.TemporaryFolder(path):
+                self.folders.append(path)
             case messages.RunPlan():
                 self.start(message)
             case messages.SignalRanks(number, which) if number in self.runs:
                 for pid in self.runs[number].ranks:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, which)
+                    signal_if_handled(pid, which)
             case messages.StopRun(number) if number in self.runs:
                 self.runs[number].kill()
                 self.report_if_stopped(self.runs[number])
@@ -154,7 +173,7 @@ class _Server:
         from ddpquiz.ranks.elastic_run import AGENT
 
         run.agent_pipe, write_end = os.pipe()
-        ours = [run.agent_pipe, self.channel.fileno(), self.wake]
+        ours = [run.agent_pipe, self.channel.fileno(), self.wake, self.wake_end]
         run.ranks[fork(lambda: elastic_agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
@@ -164,7 +183,7 @@ class _Server:
         from ddpquiz.ranks.inside import store_patch, worker
 
         start = fresh_rank.become if plan.request.fresh else worker.run
-        ours = [self.channel.fileno(), self.wake]
+        ours = [self.channel.fileno(), self.wake, self.wake_end]
         run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
         for rank, fds in enumerate(pipes):
             close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
@@ -204,7 +223,12 @@ class _Server:
 
 def main() -> None:
     """Import torch, then serve the launcher at the other end of the descriptor that is the only argument."""
-    channel = messages.Channel(socket.socket(fileno=int(sys.argv[1])))
+    end = socket.socket(fileno=int(sys.argv[1]))
+    die_with(os.getppid())  # while torch is imported, which takes seconds; later there are ranks to kill first
+    with contextlib.suppress(BlockingIOError):
+        if not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):  # the launcher has ended before that
+            os._exit(1)
+    channel = messages.Channel(end)
     gc.disable()
     if why := why_no_ranks():
         channel.send(messages.Refused(why))
@@ -216,5 +240,6 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     adopt_orphans()
+    die_with(None)
     _Server(channel).serve()
     os._exit(0)  # to tear torch down takes longer than anything that is left to do

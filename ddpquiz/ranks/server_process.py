@@ -4,6 +4,7 @@ import atexit
 import os
 import resource
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,9 @@ from ddpquiz.ranks.forks import adopt_orphans, children
 # Not with -m, which searches the working directory first: a `types.py` there would replace Python's own. A rank later
 # puts the folder of its script in the place of os.devnull.
 START = """import os, sys
-sys.path[0] = os.devnull
-sys.path.append(sys.argv.pop(1))
+if not sys.flags.safe_path:
+    sys.path[0] = os.devnull
+sys.path += {sys.argv.pop(1)} - {*sys.path}
 from ddpquiz.ranks.server import main
 main()"""
 OPEN_FILES = 4096  # more than the pipes of the largest run
@@ -44,10 +46,18 @@ class ServerProcess:
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, str(Path(__file__).parents[2]), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log,
-            start_new_session=True, env=os.environ | threads,
+            pass_fds=[theirs.fileno()], stdin=None if _has_input() else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=self.log, start_new_session=True, env=os.environ | threads,
         )  # fmt: skip
         theirs.close()
+
+
+def _has_input() -> bool:
+    """Whether standard input is a file or a pipe, which ranks may read; the keys of a terminal are ours."""
+    if sys.stdin is None:  # it is closed, and another file may have taken its number
+        return False
+    mode = os.fstat(0).st_mode
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 _early: list[ServerProcess] = []  # started, and not yet taken

@@ -280,9 +280,10 @@ def test_enter_walks_through_a_run_and_leaves_at_its_end(tmp_path):
         assert terminal.end() == 0
 
 
+@pytest.mark.parametrize("lines", [1, 60], ids=["fits", "is too tall"])
 @pytest.mark.parametrize("options", [["--no-stay"], ["--plain"]])
-def test_a_run_does_not_wait_for_a_key_where_nobody_asks_for_that(tmp_path, options):
+def test_a_run_does_not_wait_for_a_key_where_nobody_asks_for_that(tmp_path, options, lines):
     script = tmp_path / "script.py"
-    script.write_text("print('mine: 1')\n")
+    script.write_text(f"for number in range({lines}):\n    print(f'label {{number}}: 1')\n")
     terminal = ddpquiz("run", *options, "--nproc", "2", str(script))
     assert terminal.end() == 0

@@ -286,7 +286,8 @@ class ServerFork(subprocess.Popen):
         if self.pid == 0:
             subprocess.Popen = subprocess.Popen.__base__
             self.endings.forget()
-            finish(lambda: self._serve(args, pass_fds, env, [p2cread, c2pwrite, errwrite]))
+            fds = [max(p2cread, 0), c2pwrite, errwrite]  # -1: our own standard input
+            finish(lambda: self._serve(args, pass_fds, env, fds))
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
         return None

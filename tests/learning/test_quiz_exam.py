@@ -172,7 +172,9 @@ def test_after_an_exam_a_number_opens_one_verdict_from_which_p_runs_its_proof(pr
     assert screen(seat).endswith("enter leave · 1-2 question · q leave · w wrong ones again · d demo · ? help")
     assert "Open a question by its number; there, p runs its proof.\n" in screen(press(seat, "p"))
     shown = screen(press(seat, "1"))
-    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong. Each sum travels to be made and again to be shared.\n")
+    assert shown.startswith(
+        "Question 1 · medium · ring/bytes\n✗ Wrong. Each sum travels to be made and again to be shared.\n"
+    )
     assert shown.endswith("enter next verdict · p calculation · esc back · ? help")
     press(seat, "p")
     assert seat.context.ranks.started == ["ring/bytes"]

@@ -86,6 +86,17 @@ def test_a_rank_may_become_another_program(script):
     assert end(events).ok
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is unknown what a process handles")
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_program_that_a_rank_has_become_is_not_ended_by_our_signal(script, restarts):
+    body = (
+        "if os.environ['RANK'] == '1': os.execv('/bin/sleep', ['sleep', '600'])\nprint('here: yes')\ntime.sleep(600)\n"
+    )
+    events = run(script(body, "import os, time\n"), timeout=1.0, diagnose=True, restarts=restarts)
+    assert [(event.rank, event.status) for event in of(events, Exited) if not event.stopped] == []
+    assert [each.waits_in for each in of(events, Hung)[0].ranks] == ["", ""]
+
+
 def test_a_script_may_keep_signals_for_itself(script):
     body = """
     import signal
@@ -173,6 +184,25 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
     while any(file.exists() for file in memory) and time.monotonic() < end_by:
         time.sleep(0.02)
     assert not any(file.exists() for file in memory)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the server does not outlive the launcher")
+def test_a_check_of_a_lab_that_is_killed_leaves_no_folder(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "ddpquiz", "lab", "ring-all-reduce", "--check", "--dir", tmp_path / "files"],
+        stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | {"TMPDIR": str(temporary)},
+    )  # fmt: skip
+    end_by = time.monotonic() + 60
+    while not any(temporary.iterdir()) and time.monotonic() < end_by:
+        assert launcher.poll() is None, "the check ended early"
+        time.sleep(0.005)
+    launcher.kill()
+    launcher.wait()
+    while any(temporary.iterdir()) and time.monotonic() < end_by:
+        time.sleep(0.02)
+    assert [*temporary.iterdir()] == []
 
 
 PAGES = """\

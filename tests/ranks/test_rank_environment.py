@@ -1,6 +1,5 @@
 """What a rank finds: environment variables, arguments, random state, and modules."""
 
-import json
 import os
 import subprocess
 import sys
@@ -16,33 +15,6 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-
-
-ENVIRONMENT = """\
-import json, os, sys
-for line in ('env: ' + json.dumps(dict(os.environ)), f'argv: {sys.argv[1:]}'):
-    os.write(1, f'{line}\\n'.encode())  # a line at once, lest those of two ranks be mixed in torchrun's pipe
-"""
-ANOTHER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}  # in every run of torchrun
-OF_THE_TERMINAL = {"LINES", "COLUMNS"}  # a library of torchrun's sets them
-LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}  # ours
-
-
-def test_ranks_have_the_environment_and_arguments_that_torchrun_sets(script, monkeypatch):
-    for name in ("OMP_NUM_THREADS", *LOOPBACK_ONLY):
-        monkeypatch.delenv(name, raising=False)
-    path = script(ENVIRONMENT, "")
-    command = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", str(path), "--a", "b"]
-    lines = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
-    theirs = {env["RANK"]: env for env in (json.loads(line[5:]) for line in lines if line.startswith("env: "))}
-    events = run(path, args=("--a", "b"))
-    ours = {str(e.rank): json.loads(e.value) for e in of(events, Output) if e.label == "env"}
-    assert {event.value for event in of(events, Output) if event.label == "argv"} == {"['--a', 'b']"}
-    for rank in ("0", "1"):
-        mine, its = ours[rank], theirs[rank]
-        assert mine.keys() - LOOPBACK_ONLY == its.keys() - OF_THE_TERMINAL
-        assert {name for name in mine.keys() - LOOPBACK_ONLY if mine[name] != its[name]} <= ANOTHER
-    assert (ours["0"]["MASTER_ADDR"], ours["0"]["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", LOOPBACK)
 
 
 def test_threads_are_those_that_the_environment_sets(script, monkeypatch):

@@ -2,6 +2,11 @@
 
 import gzip
 import inspect
+import json
+import os
+import re
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +14,189 @@ from pathlib import Path
 import pytest
 import real_run
 import torch.distributed as dist
+import what_a_rank_sees
 from real_run import HEAD, end
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.events.event import Claimed, Hung, Output, decode
+from ddpquiz.events.event import Claimed, Exited, Hung, Output, Raised, decode
+
+ROOT = Path(__file__).parents[2]
+DIFFERENCES = (
+    (ROOT / "docs" / "runs.md").read_text().partition("## What differs from torchrun")[2].partition("\n## ")[0]
+)
+
+
+# What a rank sees differently, and the row of docs/runs.md that says so. The name may be a regular expression.
+DIFFERENT = {
+    r"(child )?environment (MASTER_ADDR|TORCHELASTIC_ERROR_FILE|TORCHELASTIC_RUN_ID)": "environment",
+    r"(child )?environment (GLOO_SOCKET_IFNAME|TP_SOCKET_IFNAME|CUDA_VISIBLE_DEVICES)": "environment",
+    r"modules before the first import|finders|objects that the collector leaves alone": "modules",
+    r"torch modules|loggers": "modules",
+    r"command line|original arguments": "command line",
+    r"frames below the script": "stack",
+    r"main __ddpquiz_claim__": "asserts",
+    r"faulthandler|signal 64|status SigCgt": "signals",
+    r"status Threads": "threads",
+    r"signal at the end of the parent": "the end of the launcher",
+    r"descriptors from 100 on": "files",
+}
+# These differ between any two runs, or are the name of the launcher.
+OF_EACH_RUN = r"random.*|seed of torch|(child )?environment (MASTER_PORT|_|LINES|COLUMNS)"
+HASH = "hash"  # of each interpreter; forked ranks share one
+
+
+def unlike_a_plain_shell():
+    """Make this process one whose settings are no defaults, as a launcher may find them."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    os.umask(0o027)
+    os.nice(1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@pytest.fixture(scope="module")
+def look(tmp_path_factory):
+    """What the ranks of a command see of their process; its script is a link, and its input a file."""
+    folder = tmp_path_factory.mktemp("seen")
+    (folder / "link.py").symlink_to(what_a_rank_sees.__file__)
+    (folder / "input").write_text("a line of input\n")
+    ours = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONHASHSEED"}
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    environment |= {"PYTHONWARNINGS": "ignore::ImportWarning", "PYTHONIOENCODING": "latin-1:strict"}
+
+    def look(*command):
+        ran = subprocess.run(
+            [*command, "link.py", ".", "--an argument", "é"], cwd=folder, stdin=(folder / "input").open(),
+            capture_output=True, timeout=300, env=environment, preexec_fn=unlike_a_plain_shell,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert ran.stdout.count("seen: é".encode("latin-1")) == 2, ran.stdout
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def under_torchrun(look):
+    torchrun = str(Path(sys.executable).with_name("torchrun"))
+    return {n: look(torchrun, "--nproc-per-node", "2", "--max-restarts", n) for n in ("0", "1")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists the differences on Linux")
+@pytest.mark.parametrize("way", [["--max-restarts", "0"], ["--fresh"], ["--max-restarts", "1"]], ids=" ".join)
+def test_a_rank_sees_what_it_sees_under_torchrun_except_for_what_the_documentation_lists(way, look, under_torchrun):
+    found = look(sys.executable, "-m", "ddpquiz", "run", "--plain", "--device", "cpu", "-n", "2", *way)
+    expected = under_torchrun[way[-1] if way[-1] == "1" else "0"]
+    for ours, theirs in zip(found, expected, strict=True):
+        names = [name for name in ours.keys() | theirs.keys() if ours.get(name, "-") != theirs.get(name, "-")]
+        unlisted = [name for name in names if not re.fullmatch("|".join([*DIFFERENT, OF_EACH_RUN, HASH]), name)]
+        assert {name: (theirs.get(name, "-"), ours.get(name, "-")) for name in unlisted} == {}
+        assert theirs["command line"][:2] == ["-u", "link.py"]  # which the test of endings relies on
+    for what in ("random", "random of torch", "random of numpy", "seed of torch"):
+        assert found[0].get(what) != found[1].get(what) or found[0].get(what) is None
+    assert (found[0][HASH] == found[1][HASH]) == (way != ["--fresh"])
+    if way == ["--max-restarts", "0"]:  # each listed difference is one
+        for pattern in DIFFERENT:
+            assert [name for name in ours if re.fullmatch(pattern, name) and ours[name] != theirs.get(name)] or (
+                "torch modules" in pattern
+            ), f"{pattern} is the same now"
+
+
+def test_each_difference_has_a_row_in_the_documentation():
+    rows = re.findall(r"^\| ([^|]+?) +\|", DIFFERENCES, re.MULTILINE)
+    assert {*DIFFERENT.values(), *DIFFERENT_END.values(), "hashes", "terminal"} == {*rows} - {"what", "---"}
+
+
+# How a script ends, and what it prints on the way: a body for each way.
+ENDS = {
+    "a hook for exceptions": "sys.excepthook = lambda kind, error, trace: print('hook', error, trace.tb_lineno)\nraise ValueError(1)",
+    "a hook that exits": "sys.excepthook = lambda *_: os._exit(7)\nraise ValueError('bad')",
+    "a hook that fails": "sys.excepthook = lambda *_: 1 / 0\nraise ValueError('bad')",
+    "an exception": "def f():\n    raise ValueError('bad')\nf()",
+    "a chain": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('bad') from error",
+    "a group": "raise ExceptionGroup('g', [ValueError(1), TypeError(2)])",
+    "an assert": "held = False\nassert held, 'no'",
+    "KeyboardInterrupt": "import atexit\natexit.register(print, 'still')\nraise KeyboardInterrupt",
+    "SIGINT": "os.kill(os.getpid(), 2)",
+    "SIGTERM": "os.kill(os.getpid(), 15)",
+    "abort": "os.abort()",
+    "a text as status": "sys.exit('bye')",
+    "status -1": "sys.exit(-1)",
+    "status 256": "sys.exit(256)",
+    "no status": "sys.exit()",
+    "two statuses": "raise SystemExit(1, 2)",
+    "a status too large": "sys.exit(1 << 70)",
+    "functions and threads at the end": "import atexit, threading, time\natexit.register(print, 'first')\natexit.register(print, 'second')\nthreading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('main')",
+    "a function at the end that fails": "import atexit\n@atexit.register\ndef f():\n    raise ValueError('late')\nprint('main')",
+    "a function at the end that exits": "import atexit\natexit.register(os._exit, 6)\nprint('main')",
+    "a daemon at the end": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('end')",
+    "a pool of threads": "from concurrent.futures import ThreadPoolExecutor\nimport time\nThreadPoolExecutor(1).submit(lambda: (time.sleep(0.1), print('late')))\nprint('end')",
+    "a process at the end": "import multiprocessing, time\nf = lambda: (time.sleep(0.1), print('child'))\nmultiprocessing.get_context('fork').Process(target=f).start()\nprint('end')",
+    "a daemon process": "import multiprocessing, time\nmultiprocessing.get_context('fork').Process(target=time.sleep, args=(60,), daemon=True).start()\nprint('end')",
+    "finalizers": "import weakref\nclass A:\n    def __del__(self):\n        print('del')\na, b = A(), A\nweakref.finalize(b, print, 'finalized')",
+    "a hook for finalizers": """
+from types import FunctionType
+def hook(it):
+    print("hook", it.exc_type.__name__)
+class A:
+    def __del__(self):
+        1 / 0
+sys.unraisablehook = FunctionType(hook.__code__, {"print": print})  # with the globals of a module that still lives
+a = A()
+""",
+    "a thread that fails": "import threading\nthread = threading.Thread(target=lambda: 1 / 0, name='t')\nthread.start()\nthread.join()\nprint('end')",
+    "half a line, then _exit": "print('half', end='')\nos._exit(0)",
+    "half a line, then SIGKILL": "print('half', end='')\nos.kill(os.getpid(), 9)",
+    "half a line, then fork": "print('half', end='')\npid = os.fork()\nif pid:\n    os.wait()\nprint('!', bool(pid))",
+    "half a line, then exec": "print('half', end='')\nos.execv(sys.executable, [sys.executable, '-c', 'print(1)'])",
+    "bytes": "sys.stdout.buffer.write(b'bytes')\nos._exit(0)",
+    "a closed output": "print('a')\nsys.stdout.close()",
+    "another output": "class Upper:\n    def write(self, text):\n        sys.__stdout__.write(text.upper())\n    def flush(self):\n        pass\nsys.stdout = Upper()\nprint('low')",
+    "half of a surrogate pair": "print('\\udc80')",
+    "a warning": "import warnings\nwarnings.warn('look')\nwarnings.warn('old', DeprecationWarning)",
+    "no input": "print([sys.stdin.read(), sys.stdin.fileno(), sys.stdin is sys.__stdin__])",
+    "what a spawned process sends back": "import multiprocessing\nclass A:\n    x = 3\ndef work(q):\n    q.put(A())\nif __name__ == '__main__':\n    ways = multiprocessing.get_context('spawn')\n    q = ways.Queue()\n    ways.Process(target=work, args=(q,)).start()\n    print(q.get(timeout=60).x)",
+    "the way to start processes": "import multiprocessing\nmultiprocessing.set_start_method('spawn')\nprint(multiprocessing.current_process().name)",
+    "a module that is not imported": "import torch.distributed\nprint(hasattr(torch.distributed, 'checkpoint'))",
+    "shared memory": "from multiprocessing.shared_memory import SharedMemory\nprint(bool(SharedMemory(create=True, size=8).name))",
+    # These differ, and docs/runs.md says so.
+    "a warning about a caller": "import warnings\nwarnings.warn('look', stacklevel=9)",
+    "the stack": "import traceback\ntraceback.print_stack()",
+    "a generator": "def g():\n    try:\n        yield\n    finally:\n        print('closed')\nx = g()\nnext(x)",
+    "C functions at the end": "import ctypes\nat_end = ctypes.CFUNCTYPE(None)(lambda: None)\nlibc = ctypes.CDLL(None)\nlibc.__cxa_atexit(ctypes.cast(libc._exit, ctypes.c_void_p), ctypes.c_void_p(5), None)",
+}
+DIFFERENT_END = {
+    "a warning about a caller": "stack",
+    "the stack": "stack",
+    "a generator": "the end of a rank",
+    "C functions at the end": "the end of a rank",
+}
+
+
+# What the process in which torchrun's agent starts a rank could change.
+UNDER_AN_AGENT = ["the way to start processes", "what a spawned process sends back", "a process at the end", "no input"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compares messages and statuses of Linux")
+@pytest.mark.parametrize(("how", "restarts"), [*((how, 0) for how in ENDS), *((how, 1) for how in UNDER_AN_AGENT)])
+def test_a_script_prints_and_ends_as_it_does_under_torchrun(how, restarts, script):
+    """torchrun starts `python -u script`, as the test above shows."""
+    path = script(ENDS[how], "import os, sys\n")
+    python = subprocess.run([sys.executable, "-u", path], capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+    events = real_run.run(path, ranks=1, timeout=None, restarts=restarts)
+    theirs = [python.returncode, *map(lines_of, (python.stdout, python.stderr))]
+    out, err = ([e.text for e in events if isinstance(e, Output) and e.stream == name] for name in ("stdout", "stderr"))
+    raised = [line for event in events if isinstance(event, Raised) for line in event.traceback.splitlines()]
+    status = next(event.status for event in events if isinstance(event, Exited))
+    ours = [status, *map(lines_of, ("\n".join(out).encode(), "\n".join(err).encode()))]
+    if theirs[2] != ours[2]:  # the traceback is an event, and not printed
+        ours[2] = raised + ours[2]
+    assert (ours == theirs) == (how not in DIFFERENT_END), (ours, theirs)
+
+
+def lines_of(data):
+    return re.sub("0x[0-9a-f]+", "0x", data.decode(errors="replace")).splitlines()
 
 
 @pytest.fixture
@@ -170,15 +354,6 @@ def test_a_rank_that_waits_in_init_process_group_stands_at_the_line_of_the_scrip
         ("script.py", 5, "init_process_group"),
         ("script.py", 3, ""),
     ]
-
-
-def test_ranks_have_the_limit_on_open_files_that_the_shell_has(tmp_path):
-    """The launcher raises its own, for the pipes of many ranks."""
-    path = tmp_path / "script.py"
-    path.write_text("import resource\nprint('limit:', resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n")
-    command = f"ulimit -S -n 300; exec {sys.executable} -m ddpquiz run {path} -n 1 --plain"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
-    assert "limit: 300" in ran.stdout, ran.stderr
 
 
 CLOSES = """

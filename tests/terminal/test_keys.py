@@ -234,7 +234,7 @@ def test_a_child_gets_the_terminal_as_it_was(run):
     assert ended(child) == ["<1>"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(number):
     shell = _shell()
     shell.sendline(f"{sys.executable} -c '{PROGRAM_FOR_SHELL}'; echo status $?")

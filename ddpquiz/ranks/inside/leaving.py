@@ -12,6 +12,7 @@ import io
 import os
 import re
 import resource
+import signal
 import sys
 import threading
 import traceback
@@ -34,6 +35,7 @@ _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script 
 def leave(status: int, writer: EventWriter) -> NoReturn:
     """End this process; tearing torch down could hang or abort (pytorch 190489).
 
+    A negative status is a signal, which ends the process in the end, as SIGINT does after a KeyboardInterrupt.
     On a busy machine this takes a while, in which the others must not think that the rank is late.
     """
     gc.disable()
@@ -54,6 +56,9 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
         except Exception:  # noqa: BLE001  # nobody reads it any more, or it is a stream of the script's own
             status = status or 120
     ctypes.CDLL(None).fflush(None)  # the streams of C
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
     os._exit(status)
 
 
@@ -105,6 +110,10 @@ def _call(work: Callable[[Any], object], of: object) -> None:
     try:
         work(of)
     except BaseException as error:  # noqa: BLE001  # whatever the script's code does there
+        if sys.unraisablehook is not sys.__unraisablehook__:
+            said = {"exc_type": type(error), "exc_value": error, "exc_traceback": error.__traceback__}
+            sys.unraisablehook(types.SimpleNamespace(**said, err_msg=None, object=of))
+            return
         shown = traceback.TracebackException.from_exception(error)
         _remove_our_frames(shown)
         is_closed = isinstance(error, ValueError) or getattr(error, "errno", 0) in (errno.EBADF, errno.EPIPE)
@@ -128,7 +137,8 @@ def status_of(end: SystemExit, writer: EventWriter) -> int:
 
 def exit_status(code: object) -> int:
     """Return the exit status for the code of a SystemExit; the system makes 255 of -1, and 1 of True."""
-    return (code if isinstance(code, int) else 0 if code is None else 1) & 0xFF
+    number = code if isinstance(code, int) else 0 if code is None else 1
+    return number & 0xFF if -sys.maxsize <= number <= sys.maxsize else 0xFF
 
 
 def send_error(error: BaseException, writer: EventWriter) -> None:
@@ -145,6 +155,24 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         message += f"\n{UNUSED}{', '.join(names[:_MOST_NAMES])}{more}"
     writer.send(Raised(writer.now(), writer.rank, name, message, "".join(shown.format())))
+
+
+def call_excepthook(error: BaseException, writer: EventWriter, status: int) -> int:
+    """Call the script's sys.excepthook as Python would, and return the exit status: `status`, unless the hook exits."""
+    trace = error.__traceback__
+    while trace and is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    try:
+        sys.excepthook(type(error), error, trace)
+    except SystemExit as end:
+        return status_of(end, writer)
+    except BaseException as wrong:  # noqa: BLE001  # whatever the script's code does there
+        shown = traceback.TracebackException.from_exception(wrong)
+        _remove_our_frames(shown)
+        original = traceback.format_exception(type(error), error, trace)
+        said = ["Error in sys.excepthook:\n", *shown.format(), "\nOriginal exception was:\n", *original]
+        print("".join(said), end="", file=sys.stderr)
+    return status
 
 
 def _unused_parameters(error: BaseException, message: str) -> list[str]:

@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 from ddpquiz.ranks.store import no_lookups
 
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # that torchrun passes on
+
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the variables that torchrun would set, and those that hold all traffic on this machine."""
@@ -25,7 +27,7 @@ def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
-        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "TORCHELASTIC_ERROR_FILE": os.devnull,
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS, "TORCHELASTIC_ERROR_FILE": os.devnull,
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
         "GLOO_SOCKET_IFNAME": loopback, "TP_SOCKET_IFNAME": loopback,
     }  # fmt: skip

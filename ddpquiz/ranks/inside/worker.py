@@ -6,6 +6,7 @@ its threads into memory that another process can read (process_stacks.py).
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
+import builtins
 import faulthandler
 import gc
 import importlib.util
@@ -17,9 +18,10 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -38,7 +40,13 @@ from ddpquiz.ranks.inside import (
     training_marks,
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
-from ddpquiz.ranks.inside.leaving import leave, send_error, skip_present_finalizers, status_of
+from ddpquiz.ranks.inside.leaving import (
+    call_excepthook,
+    leave,
+    send_error,
+    skip_present_finalizers,
+    status_of,
+)
 from ddpquiz.ranks.inside.source_location import is_between, outward
 from ddpquiz.ranks.inside.standing import MainThread, Standing
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
@@ -94,15 +102,18 @@ def _watch(plan: RunPlan, writer: EventWriter) -> None:
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
     """Put the pipes where they belong, and the limit on open files as it was, in this process."""
     out, err, events, stack = fds
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for ours, standard in ((nothing, 0), (out, 1), (err, 2)):
+    if not plan.request.reads_input:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+    for ours, standard in ((out, 1), (err, 2)):
         os.dup2(ours, standard)
         os.close(ours)
     events, stack = move_up(events), move_up(stack)
     resource.setrlimit(resource.RLIMIT_NOFILE, (plan.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     writer = EventWriter(events, rank, plan.epoch)
-    sys.stdout = sys.__stdout__ = _by_lines(RecordedStream(1, "stdout", writer), "replace")  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _by_lines(RecordedStream(2, "stderr", writer), "backslashreplace")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _unbuffered("stdout", writer)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _unbuffered("stderr", writer)  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash shows where it was
     _offer_stacks(rank)
@@ -115,19 +126,32 @@ def _threads(wanted: str) -> int:
     return (int(first) if first.isdecimal() else 0) or os.cpu_count() or 1
 
 
-def _by_lines(file: io.FileIO, errors: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BufferedWriter(file), "utf-8", errors, line_buffering=True)
+def _unbuffered(name: str, writer: EventWriter) -> io.TextIOWrapper:
+    """A standard stream as `python -u` has it, which torchrun calls: a half line is out before a rank dies or forks."""
+    before = getattr(sys, f"__{name}__")  # from the environment: PYTHONIOENCODING, the locale
+    raw = RecordedStream(before.fileno(), name, writer)
+    stream: Any = io.TextIOWrapper(raw, before.encoding, before.errors, write_through=True)
+    raw.name, stream.mode = f"<{name}>", "w"
+    return stream  # type: ignore[no-any-return]
 
 
 def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     """Run the script as `__main__`, and return the exit status that Python would give."""
     request, path = plan.request, plan.script
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    main.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None)
+    main.__loader__ = SourceFileLoader("__main__", path)
+    if "__annotations__" in vars(sys.modules["__main__"]):  # not in all versions of Python
+        main.__annotations__ = {}
     main.__dict__[REPORT] = _claim_reporter(writer, plan.claims)
     sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:  # what a spawned process sends back names the script so
+        sys.modules["__mp_main__"] = main
     sys.argv = [str(request.script), *request.args]
-    sys.path[0] = plan.cwd if request.module else str(Path(path).parent)
+    if not sys.flags.safe_path:
+        file = Path(path) if plan.pack else Path(path).resolve()  # a pack's modules come from what was allowed of it
+        sys.path[0] = plan.cwd if request.module else str(file.parent)
+    hook, raised = sys.excepthook, None
     if plan.pack:
         pack_imports.use(plan.pack)
     try:
@@ -140,8 +164,11 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     except SystemExit as end:
         status = status_of(end, writer)
     except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher must know
+        raised = error
         send_error(error, writer)
-        status = 1
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    if raised and sys.excepthook is not hook:
+        status = call_excepthook(raised, writer, status)
     if status == 0:
         process_groups.note_if_open(writer)
     return status
@@ -153,7 +180,8 @@ def _become_module(main: types.ModuleType, name: str) -> None:
     main.__spec__ = importlib.util.find_spec(name)  # imports the packages around it
     if main.__spec__ and main.__spec__.submodule_search_locations is not None:
         main.__spec__ = importlib.util.find_spec(f"{name}.__main__")
-    main.__package__ = main.__spec__.parent if main.__spec__ else None
+    if spec := main.__spec__:
+        main.__dict__.update(__package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
 
 
 def _claim_reporter(writer: EventWriter, known: Sequence[ClaimText]) -> Callable[[int, object], bool]:

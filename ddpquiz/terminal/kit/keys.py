@@ -57,7 +57,7 @@ class Keys:
         for noted in (signal.SIGWINCH, signal.SIGTSTP):
             self._handle(noted, lambda *_: None)  # Python writes the number only if there is a handler
         self._handle(signal.SIGCONT, self._continued)
-        for ending in (signal.SIGTERM, signal.SIGHUP):
+        for ending in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             self._handle(ending, self._end)
         self._enter_raw()
         return self
