@@ -7,10 +7,13 @@
     python3 dev.py check --all           run everything, also the large forms of tests
     python3 dev.py check --quick         leave out the proofs and the slow tests
     python3 dev.py check -k WORD         pass further options to pytest
+    python3 dev.py check --torch 2.9.1   run the tests with another torch, in .venv-torch-2.9.1
     python3 dev.py snapshots [PATH]      write the screens and sentences that tests expect anew; look at `git diff`
 
 The first call creates .venv in this folder and installs what pyproject.toml and constraints.txt name. Later calls
-install again only if one of the two has changed. Nothing outside this folder is changed.
+install again only if one of the two has changed. Nothing outside this folder is changed. With --torch, what passed
+before is neither read nor written; below 2.9, where no demo or proof runs, only tests of recorder, ranks, jobs and
+diagnosis run. docs/install.md says what fails on which version, and why.
 """
 
 # An older Python must be able to print the sentence about its version, so this file uses old syntax.
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -26,15 +30,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "installed-from"
 _WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
+_PYTEST = ["-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup", "--inline-snapshot=disable"]
 CHECKS: dict[str, list[str | Path]] = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],
     "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
     "mypy": [PYTHON, "-m", "mypy"],
     "oxlint": [VENV / "bin" / "oxlint", "ddpquiz/web"],
-    "pytest": [PYTHON, "-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup", "--inline-snapshot=disable"],
+    "pytest": [PYTHON, *_PYTEST],
 }
+_WITHOUT_DEMOS = (
+    *("tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"),
+    "--ignore=tests/ranks/test_proof_check.py",
+)
+_FOLLOW_TORCH = ("torch", "setuptools", "sympy")  # of the latter two, some versions of torch ask for others than ours
 
 
 def main(words: list[str]) -> int:
@@ -46,7 +55,9 @@ def main(words: list[str]) -> int:
     if not words or words[0] not in {"run", "check", "snapshots"}:
         print((__doc__ or "").strip())
         return 0 if words in (["-h"], ["--help"]) else 2
-    problem = _set_up()
+    if words[:2] == ["check", "--torch"]:
+        return _check_torch("".join(words[2:3]), words[3:])
+    problem = _set_up(VENV)
     if problem:
         return _fail(problem)
     if words[0] == "check":
@@ -63,40 +74,56 @@ def _fail(sentence: str) -> int:
     return 1
 
 
-def _set_up() -> str | None:
-    """Install what the project names into .venv; return None, or a sentence that says what is wrong."""
-    wanted = _fingerprint()
-    if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted:
+def _set_up(folder: Path, torch: str = "") -> str | None:
+    """Install what the project names into an environment, with another version of torch than ours if one is named.
+
+    Return None, or a sentence that says what is wrong.
+    """
+    python, stamp, constraints = folder / "bin" / "python", folder / "installed-from", _constraints(torch)
+    wanted = _fingerprint(constraints)
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return None
-    print("Setting up .venv. The first time this takes minutes, most of them for torch.", file=sys.stderr, flush=True)
-    STAMP.unlink(missing_ok=True)
-    if not _works():
+    says = f"Setting up {folder.name}. The first time this takes minutes, most of them for torch."
+    print(says, file=sys.stderr, flush=True)
+    stamp.unlink(missing_ok=True)
+    if not _works(python):
         import venv  # slow to import, and rarely needed
 
         try:
-            venv.create(VENV, clear=True, symlinks=True, with_pip=True)
+            venv.create(folder, clear=True, symlinks=True, with_pip=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            return f"Python could not create .venv ({error}). On Debian and Ubuntu, run: apt install python3-venv."
-    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-c", "constraints.txt"]
+            return f"Python could not create {folder.name} ({error}). On Debian, run: apt install python3-venv."
+    file = folder / "constraints.txt"
+    file.write_text(constraints, "utf-8")
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-c", str(file)]
     pip += [] if sys.stderr.isatty() else ["--quiet"]
     if subprocess.call([*pip, "-e", ".", *_tools()], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr):
         return "pip could not install what ddpquiz needs; its messages are above."
-    STAMP.write_text(wanted)
+    stamp.write_text(wanted)
     return None
 
 
-def _fingerprint() -> str:
-    """Return a hash of what .venv is made from: two files, and the folder to which the editable install points."""
-    parts = [str(ROOT).encode(), *(ROOT.joinpath(name).read_bytes() for name in ("pyproject.toml", "constraints.txt"))]
+def _constraints(torch: str) -> str:
+    """Return the versions to install: ours, or those around another version of torch."""
+    text = ROOT.joinpath("constraints.txt").read_text("utf-8")
+    if not torch:
+        return text
+    kept = [line for line in text.splitlines() if line.partition("==")[0] not in _FOLLOW_TORCH]
+    return "\n".join([*kept, f"torch=={torch}", ""])
+
+
+def _fingerprint(constraints: str) -> str:
+    """Return a hash of what an environment is made from, and of the folder to which the editable install points."""
+    parts = [str(ROOT).encode(), ROOT.joinpath("pyproject.toml").read_bytes(), constraints.encode()]
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _works() -> bool:
-    """Return whether .venv has a Python that starts, is new enough and has pip."""
-    if not PYTHON.exists():  # also if it is a link to a Python that was removed
+def _works(python: Path) -> bool:
+    """Return whether the Python of an environment starts, is new enough and has pip."""
+    if not python.exists():  # also if it is a link to a Python that was removed
         return False
     probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
-    return subprocess.call([PYTHON, "-c", probe], stderr=subprocess.DEVNULL) == 0
+    return subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL) == 0
 
 
 def _tools() -> list[str]:
@@ -130,21 +157,38 @@ def _write_snapshots(places: list[str]) -> int:
     return subprocess.call(["git", "diff", "--stat", "--", "tests"], cwd=ROOT)
 
 
+def _check_torch(version: str, more: list[str]) -> int:
+    """Run the tests that can pass with another version of torch, in an environment of its own."""
+    from ddpquiz.ranks.device import OLDEST_TAUGHT, release
+
+    if not re.fullmatch(r"\d+(\.\d+){2}", version):
+        return _fail("Name a version of torch, such as: python3 dev.py check --torch 2.9.1")
+    folder = ROOT / f".venv-torch-{version}"
+    if problem := _set_up(folder, version):
+        return _fail(problem)
+    places = ("tests",) if release(version) >= OLDEST_TAUGHT else _WITHOUT_DEMOS
+    return _run([folder / "bin" / "python", *_PYTEST, *places, *more])
+
+
 def _check(more: list[str]) -> int:
     """Run every check, also after one has failed, and print one line for each at the end."""
     failed, summary = False, []
     more = more or _base()
-    # With this variable, every program that a test starts would compile all of our modules again.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for name, command in CHECKS.items():
         print(f"== {name}", flush=True)
         begun = time.monotonic()
         extra = more if name == "pytest" else []
-        status = subprocess.call([*command, *extra], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
+        status = _run([*command, *extra])
         failed = failed or status != 0
         summary.append(f"{name:12} {'FAILED' if status else 'ok':6} {time.monotonic() - begun:6.1f} s")
     print("== summary", *summary, sep="\n")
     return int(failed)
+
+
+def _run(command: list[str | Path]) -> int:
+    # With this variable, every program that a test starts would compile all of our modules again.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.call(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.event import encode
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import demo_name, pack_of, recordings_dir
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
 from ddpquiz.terminal.kit import layout, screen, style
@@ -41,6 +42,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     if options.emit is not None:
         print_job(options, options.emit, script, args)
         return
+    require_demos()
     request = options.request(script, args)
     asked = _predicted(script, args, options.nproc) if predict else None
     if asked:

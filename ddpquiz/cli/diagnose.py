@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.rule import Rule
 from rich.text import Text
 
 from ddpquiz.cli import saving
+from ddpquiz.cli.lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import diagnose_record
 from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
@@ -21,12 +24,16 @@ from ddpquiz.events import comparison, saved_run
 from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.jobs.job_reader import read_job
+from ddpquiz.jobs.job_reader import read_job, record_of_stacks
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.stacks import as_json as stacks_as_json
+from ddpquiz.jobs.stacks import stacks_of_ranks
+from ddpquiz.plural import plural
 from ddpquiz.ranks.process_stacks import stacks_of
-from ddpquiz.safe_text import to_json
+from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below
+from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.runs.job_watch import JobFollower, diagnosis_page, watch_in_lines, watch_on_screen
+from ddpquiz.terminal.runs.job_watch import JobFollower, VerdictScreen, diagnosis_page, watch_in_lines, watch_on_screen
 from ddpquiz.terminal.runs.replay import replay
 from ddpquiz.terminal.runs.stacks_page import stacks_page
 from ddpquiz.terminal.runs.summary import comparison_page
@@ -39,7 +46,7 @@ def diagnose(
         typer.Argument(
             metavar="PATH...",
             show_default=False,
-            help="Logs, Flight Recorder dumps and recordings of a job, or folders that hold them, mixed.",
+            help="Logs, dumps, stacks and recordings of a job, or folders that hold them, mixed.",
         ),
     ],
     step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
@@ -56,12 +63,13 @@ def diagnose(
     """Say why a job hangs or failed: which rank, which line, which operation.
 
     The files may be plain logs (of all ranks or one for each, with the prefixes of torchrun and Slurm), Flight Recorder
-    dumps, recordings of `ddpquiz.record`, or a run that was saved with --save.
+    dumps, stacks (of `ddpquiz where --json`, py-spy or faulthandler), recordings of `ddpquiz.record`, or a run that was
+    saved with --save.
     """
     if save:
         saving.format_of(save)
     record = read_job(paths, nproc)
-    if save and record.has_only_logs and save.suffix != ".html":
+    if save and record.is_unrecorded and save.suffix != ".html":
         raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState()
     for event in record.events:
@@ -72,18 +80,26 @@ def diagnose(
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         say(json.dumps(verdict.as_json() | known))
-    elif step and not record.has_only_logs and screen.is_interactive():
-        replay(_judged(record, state, verdict), style.console())
+    elif step and not record.is_unrecorded and screen.is_interactive():
+        replay(_judged(record, state, verdict), style.console(), lesson=lesson_of)
     else:
         page = [diagnosis_page(verdict, record)]
-        if summary and not record.has_only_logs:
+        if summary and not record.is_unrecorded:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
-        layout.show_paged(style.console(), Group(*page))
+        _show(Group(*page), verdict)
+
+
+def _show(page: RenderableType, verdict: Diagnosis) -> None:
+    """Show a verdict until the user leaves, and leave it in the scrollback; in a pipe, print it."""
+    console = style.console()
+    if screen.is_interactive():
+        VerdictScreen(page, lambda: lesson_of(verdict.concept)).show(console)
+    layout.show(console, page)
 
 
 def _judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
     """The events of a job, with an end that says what the verdict says."""
-    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice)
+    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice, verdict.concept)
     recorded = [event for event in record.events if not isinstance(event, End)]
     return [*recorded, replace(end, why="") if end.ok else end]
 
@@ -129,12 +145,49 @@ def compare(
 
 def where(
     pid: Annotated[
-        int,
-        typer.Argument(min=1, help="The process of a rank, or of `ddpquiz run` for all.", metavar="PID"),
-    ],
-) -> None:
-    """Show where all threads of a running rank and of its children are, the innermost call first.
+        int | None,
+        typer.Argument(
+            min=1, help="Show all threads of this process and of those that it started.", metavar="[PID]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each job, which `diagnose` reads.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Find the ranks of jobs that run on this machine, and say which rank does not stand where the others wait.
 
-    The rank goes on undisturbed. For processes that ddpquiz did not start, use py-spy.
+    The ranks are those of any launcher. It takes two looks at each, a second from each other, and the ranks go on. With
+    PID, show the stacks of that process, the innermost call first.
     """
-    layout.show_paged(style.console(), stacks_page(stacks_of(pid)))
+    if pid is not None and not as_json:
+        layout.show_paged(style.console(), stacks_page(stacks_of(pid), ranks_below(pid)))
+        return
+    jobs = find_jobs(pid)
+    if as_json:
+        for job in jobs:
+            say(json.dumps(stacks_as_json(job.name, job.ranks, socket.gethostname(), APART, job.processes)))
+        return
+    pages = [_job_page(job) for job in jobs]
+    if len(pages) == 1:
+        _show(*pages[0])
+        return
+    parts: list[RenderableType] = []
+    for job, (page, _) in zip(jobs, pages, strict=True):
+        name = f"{job.script} ({job.name})" if job.script else job.name
+        parts += [Text(), Rule(style="quiet")] if parts else []
+        parts += [Text(plain(f"Job {name}"), style="head"), page]
+    layout.show_paged(style.console(), Group(*parts))
+
+
+def _job_page(job: RunningJob) -> tuple[RenderableType, Diagnosis]:
+    """The verdict on where the ranks of a job stand that runs here, and its page."""
+    pids = ", ".join(str(each.pid) for each in job.processes[:_MOST_PIDS])
+    more = ", ..." if len(job.processes) > _MOST_PIDS else ""
+    source = f"stacks of {plural(len(job.processes), 'rank')} on {socket.gethostname()}, processes {pids}{more}"
+    record = record_of_stacks(stacks_of_ranks(job.ranks, APART, job.processes), source)
+    verdict = diagnose_record(record, RunState())
+    return diagnosis_page(verdict, record), verdict
+
+
+_MOST_PIDS = 16

@@ -12,6 +12,7 @@ from ddpquiz.benchmark.file import load_bench
 from ddpquiz.benchmark.measured import achieved_speeds
 from ddpquiz.benchmark.page import speeds_section
 from ddpquiz.cli import saving
+from ddpquiz.cli.lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.cli.run_options import RunCommand, RunOptions
 from ddpquiz.cli.typer_options import with_options
@@ -53,7 +54,9 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
         seen = plain_lines.print_run(start(request), style.console(), summary=options.summary)
         shown = watch.ShownRuns(seen, seen)
     else:
-        how = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step, summary=options.summary)
+        how = watch.LiveOptions(
+            hint=hint, hold=options.stay, step=options.step, summary=options.summary, lesson=lesson_of
+        )
         shown = watch.live(start, request, style.console(), how)
     if file:
         file.finish(shown.asked)

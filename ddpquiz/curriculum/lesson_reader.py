@@ -116,5 +116,5 @@ def _demo(step: Fields) -> DemoLink | None:
         step.page.mention("argument", argument, record.at("args"), run)
     for label, place in zip(labels, record.children("labels"), strict=False):
         mention_label(step.page, label, place, run)
-    look = " and ".join(labels)
+    look = " and ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
     return DemoLink(run, look, args, ranks, labels=labels)

@@ -1,6 +1,7 @@
 """Ranks that wait in a store for a key that nobody has set: which rank would set it, and where that rank is."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, timeout_of
 from ddpquiz.diagnosis.ranks_at_fault import lines_that_set, ranks_that_reach
@@ -103,7 +104,8 @@ def _verb(doing: str, is_plural: bool) -> str:
 
 def _setters(first: StoreWaiting, state: RunState) -> dict[tuple[str, int], tuple[int, ...]]:
     """The lines that set one of the keys, and the ranks that come there as far as the script tells."""
-    files = dict.fromkeys(file for file in (first.file, state.script, *_own_files(state)) if file)
+    named = (file for file in (first.file, state.script, *_own_files(state)) if file)
+    files = {Path(file).resolve(): file for file in named}.values()  # the script is named as the user did
     places = ((file, line) for file in files for key in first.keys for line in lines_that_set(file, key))
     return {place: ranks_that_reach(*place, state.all_ranks) for place in places}
 

@@ -26,6 +26,8 @@ from ddpquiz.diagnosis.rank_status import (
     what_became_of,
 )
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
+from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.diagnosis.verdict import (
     ADVICE,
     LONGER,
@@ -60,11 +62,18 @@ def diagnose(
     seen: Mapping[int, float] | None = None,
     stacks: Collection[RankStack] = (),
 ) -> Diagnosis:
-    """What is wrong with a job.
+    """What is wrong with a job, with what explains a call that does not match: a handler around it, or a thread.
 
     `absent` are ranks of which nothing was recorded, with their status if they are a mapping, `now` is the end of what
     is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote.
     """
+    return _by_thread(_in_handler(_judge(state, absent, now, seen or {}, stacks), state), state)
+
+
+def _judge(
+    state: RunState, absent: Collection[int], now: float | None, seen: Mapping[int, float],
+    stacks: Collection[RankStack],
+) -> Diagnosis:  # fmt: skip
     statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
     blocked, order = _find_blocked(state), state.timeline.order
     if verdict := different_groups(state, blocked):
@@ -74,7 +83,7 @@ def diagnose(
     if stuck:
         return of_mismatch(*stuck, order)
     verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
-    verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen or {})
+    verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen)
     verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
     if verdict is None or {*verdict.culprits} <= waits_for_keys(state).keys():
         verdict = key_never_set(state, blocked, statuses, state.time if now is None else now) or verdict
@@ -95,6 +104,7 @@ def diagnose(
         verdict = _of_absence(tuple(sorted(absent)), state)
     return (
         verdict
+        or _of_interrupt(statuses, state)
         or _of_death(statuses, state)
         or _of_standstill(state)
         or _of_standing(state, statuses)
@@ -103,13 +113,61 @@ def diagnose(
     )
 
 
+_CALLS: tuple[FaultKind, ...] = ("missing", "order", "signature", "late", "left")
+_HANDLED = (
+    "That exception comes first: it is printed only when the rank gets out of this call. In an `except` or `finally`, "
+    "make no call for which all ranks are needed; let the exception end the rank."
+)
+_THREADS = (
+    "A thread and the main thread call in the same group, and which of them comes first is chance on each rank. Give "
+    "the thread a group of its own (new_group on all ranks), or let one thread make all calls."
+)
+
+
+def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls, with the exceptions that ranks handle while they make theirs: those came before."""
+    handling = {
+        rank: handled for rank, handled in sorted(state.handled.items())
+        if rank in state.last_call and state.last_call[rank].number == handled.number and rank not in state.finished
+    }  # fmt: skip
+    ranks = tuple(rank for rank in handling if rank in verdict.culprits) or tuple(handling)
+    if verdict.fault not in _CALLS or not ranks or len(ranks) == state.ranks:
+        return verdict
+    first = handling[ranks[0]]
+    message = f": {first.message}" if first.message else ""
+    raised_at = f" raised at {format_place(first.file, first.line)}" if first.line else ""
+    alike = [rank for rank in ranks if (handling[rank].error, handling[rank].line) == (first.error, first.line)]
+    call = call_at(state.last_call[ranks[0]].operation)
+    sentence = f"{format_ranks(alike).capitalize()} called {call} while handling {first.error}{raised_at}{message}."
+    limits = () if verdict.fault in ("missing", "order", "signature") else verdict.limits  # who is wrong is known now
+    return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED, limits=limits)
+
+
+def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls that do not match, with other advice if a thread makes some of them."""
+    lines = {(each.file, each.line) for each in verdict.positions if each.line}
+    if verdict.fault not in ("missing", "order", "signature") or len(lines) < 2 or not lines & state.by_thread:
+        return verdict
+    return replace(verdict, advice=_THREADS)
+
+
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """What is wrong with a job, by its record and its logs; `state` is what its events have led to."""
+    """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
+    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
+    if record.ras is not None:
+        found = add_ras(found, record.ras)
+    if record.stacks is not None:
+        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
+    return found or _of_record(record, state)
+
+
+def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by what it recorded and logged."""
     if record.log is None:
         found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
         return _or_silent(_with_stack(found, state), state)
     said = diagnose_log(record.log)
-    return said if record.has_only_logs else _of_both(record, record.log, state, said)
+    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
 
 
 def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
@@ -118,7 +176,7 @@ def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
     if verdict.fault != "late" or not verdict.culprits or is_over:
         return verdict
     rank = verdict.culprits[0]
-    look = f"`py-spy dump --pid {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
+    look = f"`ddpquiz where {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
     return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
 
 
@@ -422,6 +480,29 @@ def _of_failure(
         failure, positions=(*waits.positions[:1], *positions), group=waits.group, members=waits.members,
         index=waits.index,
     )  # fmt: skip
+
+
+def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagnosis | None:
+    """Where ranks stood when somebody interrupted a job in which none waited for another one."""
+    interrupted = [rank for rank, raised in sorted(state.raised.items()) if raised.error == "KeyboardInterrupt"]
+    if not interrupted or len(interrupted) < len(state.raised):
+        return None
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for rank in interrupted:
+        places[statuses[rank].file, statuses[rank].line].append(rank)
+    texts = [
+        f"{format_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} at "
+        + (format_place(*place) if place[1] else "an unknown place")
+        for place, ranks in places.items()
+    ]
+    return Diagnosis(
+        "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
+        tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
+        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as is recorded.",),
+    )  # fmt: skip
+
+
+_INTERRUPTED = "If the job hung, look at these lines: what they wait for is outside of communication."
 
 
 def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:

@@ -32,14 +32,14 @@ from ddpquiz.diagnosis.rank_status import (
     has_timed_out,
     is_consequence,
 )
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
+from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch, LoggedNotice, LoggedProgress
 from ddpquiz.plural import plural
 
-_PY_SPY = "`py-spy dump --pid PID` shows where a rank is."
+_WHERE = "`ddpquiz where` on its machines shows where the ranks stand."
 _WHOSE = (
     "The lines do not say which rank wrote them; torch names it since 2.3, as do srun --label and torchrun --tee 3."
 )
@@ -119,13 +119,19 @@ def _causes(evidence: LogEvidence) -> list[LoggedError]:
 
 
 def _silent_ends(evidence: LogEvidence) -> list[int]:
-    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known."""
+    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known.
+
+    An exception that nobody signs may be that of any rank which ended with a status.
+    """
     said = {error.rank for error in evidence.errors} | {wait.rank for wait in evidence.waits}
     is_told = _sizes(evidence) is not None  # Gloo ends that rank by SIGABRT
+    has_unsigned = any(error.rank is None and not error.crash for error in evidence.errors)
     return [
         rank
         for rank in evidence.failed_exits()
-        if rank not in said and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
+        if rank not in said
+        and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
+        and not (has_unsigned and evidence.exits[rank].status > 0)
     ]
 
 
@@ -235,7 +241,7 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
     who, were = capital(alike), "was" if len(alike) == 1 else "were"
     memory, aborted = evidence.notice("memory_killer"), evidence.notice("abort", "heartbeat")
     if status == -signal.SIGKILL and memory:
-        advice = "Use a smaller model or batch, fewer ranks or loader workers on a machine, or ask for more memory."
+        advice = f"{SMALLER}, fewer ranks or loader workers on a machine, or ask for more memory."
         sentence = f"{who} {were} killed because memory ran out."
         found = Diagnosis("dead", alike, sentence, advice=advice, evidence=(str(memory.at),))
     elif status == -signal.SIGKILL:
@@ -280,7 +286,7 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
             lines = [str(outside.at)]
         return Diagnosis(
             "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error.",
-            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_PY_SPY} {RECORD_MORE}",
+            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_WHERE} {RECORD_MORE}",
             limits=("The logs do not say whether it hung or worked.",), evidence=tuple(lines),
         )  # fmt: skip
     if warning := evidence.notice("memory_killer", "device_assert", "heartbeat", "abort"):
@@ -310,6 +316,6 @@ def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
     read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
     return Diagnosis(
         "quiet", (), f"No error is in {read}. That does not show that there was no fault.",
-        advice=f"If the job hangs now, {_PY_SPY} {RECORD_MORE}", limits=tuple(limits),
+        advice=f"If the job hangs now, {_WHERE} {RECORD_MORE}", limits=tuple(limits),
         evidence=tuple(str(fact.at) for fact in (*evidence.went_on[:1], warning) if fact),
     )  # fmt: skip

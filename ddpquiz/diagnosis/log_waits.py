@@ -23,8 +23,9 @@ from ddpquiz.diagnosis.log_evidence import (
     minority,
     operation_of,
 )
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, FaultKind, RankPosition
-from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.diagnosis.verdict import ADVICE, MESSAGES, TAGS, Diagnosis, FaultKind, RankPosition
+from ddpquiz.events.event import POINT_TO_POINT
+from ddpquiz.events.formatting import code_at, format_place, format_ranks, format_seconds
 from ddpquiz.jobs.log_file import (
     LogFact,
     LoggedError,
@@ -246,6 +247,7 @@ def _waited(waits: Sequence[LoggedWait]) -> str:
 # Ranks that raised because they had waited too long: over Gloo, in the store, to form a group.
 
 _NCCL_SETUP = re.compile(r"\[\d+\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(\d+)\]")
+_GLOO_ADDRESS = re.compile(r"keys: \S*//(?:cpu|cuda)//\d+/(\d{1,4})$")  # of a member of a group
 _KEYS = re.compile(r"wait timeout after \d+ms, keys: (\S+)")
 _JOINED = re.compile(r"(\d+)/(\d+) clients joined")
 _MILLISECONDS = re.compile(r"(?:waiting|timeout after|in|failed after) (\d{1,12}) ?ms")
@@ -260,14 +262,21 @@ def of_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagno
     if (setup := _NCCL_SETUP.search(first.message)) or first.message.startswith("Gloo connectFullMesh"):
         return _of_unformed_group(evidence, late, f"{waited}{{}} to form a group{at}", setup)
     places = tuple(evidence.places(late))
-    if keys := _KEYS.search(first.message):
+    if (address := _GLOO_ADDRESS.search(first.message)) and (forms := operation_of(first)):
+        is_default = forms == "init_process_group"  # other groups number their members anew
+        return _of_unformed_group(evidence, late, f"{waited} in {forms}{at}{{}}", address if is_default else None)
+    keyed = [error for error in late if _KEYS.search(error.message) and not operation_of(error)]
+    if keyed and (keys := _KEYS.search(keyed[0].message)):
         key = keys[1].rpartition("/")[2]
+        own = {error.rank for error in keyed if error.rank is not None}
+        who = f"{capital(own) if own else 'A rank'} waited{_time_of(keyed[0])}"
         found = Diagnosis(
-            "late", (), f"{waited} in the store{at} for the key {key}, which nobody set in time.", places,
+            "late", (),
+            f"{who} in the store{_at(*frame_of(keyed[0]))} for the key {key}, which nobody set in time.", places,
             advice="Find the line that sets this key: its rank did not come to it, or it sets another key.",
             limits=("The logs do not say which rank should set the key.",),
         )  # fmt: skip
-        return evidence.complete(found, (), late)
+        return evidence.complete(found, (), [*keyed, *(error for error in late if error not in keyed)])
     if joined := _JOINED.search(first.message):
         found = Diagnosis(
             "late", (), f"{waited} in init_process_group{at}: {joined[1]} of {joined[2]} ranks had joined.", places,
@@ -278,12 +287,24 @@ def of_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagno
     return _of_late_calls(evidence, late, first, waited)
 
 
+def _call_of(error: LoggedError) -> str:
+    """What a rank waited in: an operation, or the code of a line that does not name one."""
+    code = code_at(error.traceback, *frame_of(error))
+    if operation := operation_of(error):
+        return operation
+    if ".backward(" in code:
+        return "backward"
+    return f"`{code}`" if code else "a call"
+
+
 def _of_unformed_group(
     evidence: LogEvidence, late: Sequence[LoggedError], sentence: str, setup: re.Match[str] | None
 ) -> Diagnosis:
     """The verdict on ranks that waited for others to form a group; the message over NCCL names one."""
     culprits = (int(setup[1]),) if setup else evidence.silent({error.rank for error in late if error.rank is not None})
     kind, status, limits = evidence.what_became_of(culprits) if culprits else ("unknown", "", ())
+    if kind == "left":  # without an end in the logs, it may as well never have been started
+        kind, status, limits = "absent", "did not come", ()
     whom = f" for {format_ranks(culprits)}" if culprits else ""
     slow = "It may just have been slow: compare how long each rank takes from its start to this line."
     stood = [RankPosition(culprits, status)] if culprits else []
@@ -300,7 +321,7 @@ def _of_late_calls(evidence: LogEvidence, late: Sequence[LoggedError], first: Lo
     sides: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
     for error in late:
         if error.rank is not None:
-            sides[operation_of(error) or "a call", *frame_of(error)].append(error.rank)
+            sides[_call_of(error), *frame_of(error)].append(error.rank)
     ranks = {rank for members in sides.values() for rank in members}
     silent = evidence.silent(ranks)
     if not silent and len(sides) > 1:
@@ -308,6 +329,17 @@ def _of_late_calls(evidence: LogEvidence, late: Sequence[LoggedError], first: Lo
         calls = ", ".join(
             f"{format_ranks(each)} waited in {op}{_at(file, line)}" for (op, file, line), each in _sorted(sides)
         )
+        ops = {op for op, _, _ in sides}
+        unknown = {op for op in ops if op.startswith("`") or op == "a call"}
+        if ops & {*POINT_TO_POINT} and ops <= {*POINT_TO_POINT, *unknown}:
+            sentence = f"{_sentence(calls)}: no message met its other half."
+            limit = "The logs do not say which rank and tag each of them named."
+            found = Diagnosis("unknown", (), sentence, places, advice=f"{MESSAGES} {TAGS}", limits=(limit,))
+            return evidence.complete(found, (), late)
+        if unknown:
+            limit = "The logs do not say whether these calls were to meet."
+            found = Diagnosis("unknown", (), f"{_sentence(calls)}.", places, advice=_ASK_MORE, limits=(limit,))
+            return evidence.complete(found, (), late)
         sentence = f"{_sentence(calls)}: these calls do not meet."
         found = Diagnosis("order", culprits, sentence, places, advice=f"{ADVICE['order']} {_ASK_MORE}", limits=limits)
         return evidence.complete(found, (), late)

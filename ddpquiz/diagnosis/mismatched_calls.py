@@ -23,6 +23,7 @@ from ddpquiz.diagnosis.verdict import (
     MESSAGES,
     OBJECTS,
     OTHER_TENSORS,
+    PARTS,
     SET_ORDER,
     SIZES,
     TAGS,
@@ -41,8 +42,9 @@ from ddpquiz.diagnosis.verdict import (
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
-from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch
+from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
 from ddpquiz.events.run_state import RunState
+from ddpquiz.plural import plural
 
 _MOST_SIDES = 6  # that a sentence lists
 
@@ -51,6 +53,8 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
     """Which ranks made the call that does not match, and both lines."""
     if {call.operation.op for call in collective.calls.values()} == {*POINT_TO_POINT}:
         return _of_pair(collective, order)
+    if mismatch.kind == "parts":
+        return _of_parts(collective)
     calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
     deviation = find_deviation(calls, order)
     fault: FaultKind = "order" if mismatch.kind == "order" else deviation.fault
@@ -141,6 +145,28 @@ def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
         tuple(position_of((rank,), operation) for rank, operation in sorted(calls.items())),
         collective.group, collective.members, collective.index, advice=SIZES,
         limits=() if len(culprits) == 1 else ("Nothing in the record tells which of the two is right.",),
+    )  # fmt: skip
+
+
+def _of_parts(collective: Collective) -> Diagnosis:
+    """The diagnosis that ranks of an all_to_all send other numbers of elements than are expected from them."""
+    unlike = unlike_parts(collective)
+    in_all = [rank for rank in collective.members if all(rank in pair[:2] for pair in unlike)]
+    source, to, sent, expected = next((pair for pair in unlike if pair[0] != pair[1]), unlike[0])
+    culprits = tuple(in_all) if len(in_all) == 1 else tuple(sorted({rank for pair in unlike for rank in pair[:2]}))
+    call = call_at(collective.calls[source].operation)
+    sentence = (
+        f"Rank {source} sends {plural(sent, 'element')} to rank {to} in {call}, but rank {to} expects {expected:,} "
+        "from it."
+    )
+    if len(unlike) > 1:
+        sentence += f" So it is in {plural(len(unlike), 'pair')} of ranks"
+        sentence += f", and rank {in_all[0]} is in each of them." if len(in_all) == 1 else "."
+    return Diagnosis(
+        "signature", culprits, sentence,
+        tuple(position_of((rank,), collective.calls[rank].operation) for rank in dict.fromkeys((source, to))),
+        collective.group, collective.members, collective.index, advice=PARTS,
+        limits=() if len(in_all) == 1 else ("Nothing in the record tells which of these ranks is right.",),
     )  # fmt: skip
 
 
@@ -240,7 +266,7 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
     advice = advise_pairs(
         {operation.op for operation in operations},
         in_background=all(operation.in_background for operation in operations),
-        worked_before=all(order.calls_in(operation.place) > places[operation.place] for operation in operations),
+        worked_before=any(order.calls_in(operation.place) > places[operation.place] for operation in operations),
     )
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", positions, first.group, first.members,
@@ -252,6 +278,10 @@ def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosi
     """Why a message does not arrive; `waits` says in which operation each rank waits for others."""
     for rank, pair in waits.items():
         operation, peer = pair.calls[rank].operation, pair.awaited[0]
+        if operation.op in POINT_TO_POINT and (usual := order.usual_peer(rank, operation)) is not None:
+            return _of_wrong_peer(rank, pair, usual)
+    for rank, pair in waits.items():
+        operation, peer = pair.calls[rank].operation, pair.awaited[0]
         if operation.op not in POINT_TO_POINT or peer not in waits:
             continue
         other = waits[peer].calls[peer].operation
@@ -260,6 +290,21 @@ def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosi
         if other.peer == rank and {operation.op, other.op} == {*POINT_TO_POINT} and operation.tag != other.tag:
             return _of_tags({rank: operation, peer: other}, pair)
     return None
+
+
+def _of_wrong_peer(rank: int, pair: Collective, usual: int) -> Diagnosis:
+    """The diagnosis that a rank names another peer in a line than the other ranks do, each counted from itself."""
+    operation = pair.calls[rank].operation
+    which = "source" if operation.op == "recv" else "destination"
+    does = "receive from" if operation.op == "recv" else "send to"
+    sentence = (
+        f"Rank {rank} waits in {call_at(operation)} for rank {operation.peer}: the wrong {which}. By the pattern "
+        f"that the other ranks follow in that line, it would {does} rank {usual}."
+    )
+    return Diagnosis(
+        "signature", (rank,), sentence, (position_of((rank,), operation),), pair.group, pair.members, pair.index,
+        advice=f"Print the {which} on each rank before that line: each message needs its other half.",
+    )  # fmt: skip
 
 
 def _of_other_half(rank: int, pair: Collective, peer: int, instead: Call, order: CallOrder) -> Diagnosis:

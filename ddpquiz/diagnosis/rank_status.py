@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition, call_at
+from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition, call_at
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
 from ddpquiz.events.formatting import (
@@ -126,7 +126,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
     raised, exited = _raised(state).get(rank), state.exited.get(rank)
-    if raised and not is_consequence(raised.message):
+    if raised and not is_effect(raised):
         file, line = own_frame(raised.traceback, state.script)
         return RankStatus("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
@@ -136,9 +136,14 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
         return RankStatus("dead", _ended(exited), *state.places.get(rank, ("", 0)))
     if rank in state.finished and not raised:
         return RankStatus("left", "has finished")
+    if (gone := state.destroyed.get(rank)) is not None:
+        return RankStatus("left", "has destroyed its process groups", gone.file, gone.line)
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
     file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
+    if raised and raised.error == "KeyboardInterrupt" and not stack:  # its traceback shows where it stood then
+        file, line = own_frame(raised.traceback, state.script)
+        return RankStatus("late", "had not reached this call when an interrupt came", file, line, seen=True)
     if stands := standing_in(rank, state):
         expression, what_for = stands
         return RankStatus("late", f"waits in {expression}", file, line, seen=stack is not None, then=what_for)
@@ -184,6 +189,11 @@ def _first_line(raised: Raised) -> str:
 def is_consequence(message: str) -> bool:
     """Whether a rank raised an exception with this message only because another one failed or did not arrive."""
     return bool(_CONSEQUENCE.search(message))
+
+
+def is_effect(raised: Raised) -> bool:
+    """Whether a rank raised this only because another one failed or did not arrive, or because it was interrupted."""
+    return raised.error == "KeyboardInterrupt" or is_consequence(raised.message)
 
 
 def has_timed_out(raised: Raised) -> bool:
@@ -244,7 +254,7 @@ def _raised(state: RunState) -> dict[int, Raised]:
 
 def _failures(state: RunState) -> list[tuple[bool, float, int]]:
     """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
-    failures = [(is_consequence(raised.message), raised.time, raised.rank) for raised in _raised(state).values()]
+    failures = [(is_effect(raised), raised.time, raised.rank) for raised in _raised(state).values()]
     failures += [
         (False, exited.time, rank)
         for rank, exited in state.exited.items()
@@ -283,8 +293,10 @@ def _also(ranks: Collection[int], what: str) -> str:
 
 def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
     frame = own_frame(first.traceback, state.script)
+    is_cause = not is_effect(first)
     ranks = [raised.rank for raised in state.raised.values()
-             if raised.error == first.error and own_frame(raised.traceback, state.script) == frame]  # fmt: skip
+             if raised.error == first.error and own_frame(raised.traceback, state.script) == frame
+             and not (is_cause and is_effect(raised))]  # fmt: skip
     rank = min(ranks)  # which of them raised first is chance
     raised = state.raised[rank]
     if raised.error == "SystemExit":
@@ -487,9 +499,7 @@ def _explain_different_models(state: RunState, where: str) -> Diagnosis:
 
 # What common exceptions of a distributed script mean, and what to do about them.
 
-_OUT_OF_MEMORY = (
-    "The {ranks} ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
-)
+_OUT_OF_MEMORY = "The {ranks} ranks share this machine's memory. " + SMALLER + ", or fewer ranks (--nproc)."
 # How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
 # {rank} raised it at {where}.
 _MEANINGS = {
@@ -507,7 +517,7 @@ _MEANINGS = {
     ),
     r".*CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)": (
         "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
-        "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
+        f"{SMALLER}, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", _OUT_OF_MEMORY),
     r".*CUDA error: device-side assert triggered": (
@@ -551,7 +561,7 @@ _MEANINGS = {
     ),
     rf"RuntimeError: Expected to have finished reduction in the prior iteration.*{UNUSED}(?P<names>[^\n]+)": (
         "No gradient in the step before for {names}, so DDP raised at {where} on rank {rank}.",
-        "Use all parameters in the loss, or pass find_unused_parameters=True.",
+        "Use all parameters in the loss, or pass find_unused_parameters=True. Freeze parameters before DDP() only.",
     ),
     r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
     r"(?P<indices>[\d ]+\d)": (
@@ -572,12 +582,24 @@ _MEANINGS = {
 _NO_FILE = re.compile(r"FileNotFoundError\b|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b")
 
 
+_BROKEN_FILE = re.compile(
+    r"(_?pickle\.)?UnpicklingError\b|EOFError: Ran out of input|(zipfile\.)?BadZipFile\b|"
+    r"RuntimeError: PytorchStreamReader failed|[\w.]*JSONDecodeError\b|\w*Error: .*unexpected (EOF|end of file)",
+    re.IGNORECASE,
+)
+
+
 def advise_raised(text: str) -> str:
     """What to do about an exception that says nothing of distributed training; `text` is its type and message."""
     if _NO_FILE.match(text):
         return (
             "That path must exist where this rank runs. If another rank makes it, a barrier must come in between; a "
             "relative path begins in the folder in which the job was started."
+        )
+    if _BROKEN_FILE.match(text):
+        return (
+            "That file is not whole, or has another format. If another rank writes it, a barrier must come between "
+            "the save and the load; a file that is written under another name and then renamed is never seen in part."
         )
     return ADVICE["raised"]
 

@@ -87,6 +87,8 @@ def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
 
 def _same_request(one: Operation, other: Operation) -> bool:
     alike = other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    if not (one.reduce and other.reduce):  # of one of them torch did not tell it
+        alike = alike._replace(reduce=one.reduce)
     if one.op == "scatter":  # only the root brings the parts
         alike = alike._replace(shapes=one.shapes, bytes=one.bytes)
     return one in (other, alike)
@@ -173,7 +175,7 @@ def _fault(
         return "signature", False
     if opposite_branches(odd, expected):
         return "order", False
-    if _stands_alone(odd, expected, ranks):
+    if stands_alone(odd, expected, ranks):
         return "missing", True
     if order.calls_in(odd.place) > len(ranks):  # a line in which ranks have met before
         return "missing", False
@@ -185,7 +187,7 @@ def _fault(
     return "missing", True
 
 
-def _stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
+def stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
     """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
     own = {*_branches_of(odd.file, odd.line)} - {*_branches_of(expected.file, expected.line)}
     return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
@@ -206,12 +208,66 @@ def opposite_branches(one: Operation, other: Operation) -> bool:
     return any(first[at] != second[at] for at in first.keys() & second.keys())
 
 
+def calls_elsewhere(call: Operation) -> bool:
+    """Whether other ranks may meet a call without coming to its line, in the other branch of an `if`, or by group."""
+    around = [node for node in _statements(call.file) if node.lineno <= call.line <= (node.end_lineno or 0)]
+    here = (each for node in around for each in _calls_of(call.op, [node]) if each.lineno == call.line)
+    if any(keyword.arg == "group" for each in here for keyword in each.keywords):
+        return True
+    return any(
+        _calls_of(call.op, node.orelse if call.line <= (node.body[-1].end_lineno or 0) else node.body)
+        for node in around
+        if isinstance(node, ast.If) and node.orelse
+    )
+
+
+def _calls_of(op: str, statements: Collection[ast.stmt]) -> list[ast.Call]:
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node for node in nodes if isinstance(node, ast.Call) and _last_name(node.func) == op]
+
+
 def left_a_loop(inner: Operation, outer: Operation) -> bool:
-    """Return True if one call stands in a loop of a function, and the other after it in the same function."""
+    """Return True if one call is made in a loop, and the other after it in the same function.
+
+    Each may be made in a function that is called there, or in one that such a function calls.
+    """
     if inner.file != outer.file:
         return False
-    (function, loops), (other, others) = (_loops_around(each.file, each.line) for each in (inner, outer))
-    return function == other and bool(loops - others) and inner.line < outer.line
+    for inside in _ways_to(inner.file, inner.line):
+        for after in _ways_to(outer.file, outer.line):
+            (function, loops), (other, others) = _loops_around(inner.file, inside), _loops_around(inner.file, after)
+            if function == other and loops - others and inside < after:
+                return True
+    return False
+
+
+@lru_cache(256)
+def _ways_to(file: str, line: int) -> tuple[int, ...]:
+    """A line, and the lines of its file that come there through calls of the functions around it."""
+    found, new = {line: None}, [line]
+    for _ in range(_ROUNDS):
+        names = {function.name for each in new if (function := _function_around(file, each))}
+        new = [at for name, at in _calls_in(file) if name in names and at not in found][:_MOST_CALLS]
+        found |= dict.fromkeys(new)
+    return tuple(found)
+
+
+def _function_around(file: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    around = (
+        node for node in _statements(file)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    )  # fmt: skip
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+@lru_cache(16)
+def _calls_in(file: str) -> tuple[tuple[str, int], ...]:
+    """The last name of each call in a file, and its line."""
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple((_last_name(node), node.lineno) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 @lru_cache(256)
@@ -261,6 +317,7 @@ def _leaves_out(test: ast.expr) -> bool:
 
 # Which ranks a script treats in a special way where it prepares a call.
 
+_MOST_CALLS = 50  # of functions, that are followed
 _ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
 _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 

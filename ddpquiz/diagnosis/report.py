@@ -97,9 +97,9 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
     every = (
         Section(title=verdict.title, sentences=said),
         Section(title="Where the ranks stand", heads=("ranks", "doing", "line"), rows=stand),
-        Section(title="Look next", sentences=(verdict.advice,) if verdict.advice else ()),
+        Section(title="Look next", sentences=(*((verdict.advice,) if verdict.advice else ()), explained_by(verdict))),
         Section(title="What is not certain", sentences=limits_of(verdict, record)),
-        Section(title="Lines of the logs", sentences=verdict.evidence),
+        Section(title="What this rests on", sentences=verdict.evidence),
         Section(title="What was read", sentences=(source_of(record),)),
     )
     return [each for each in every if each.rows or each.sentences]
@@ -110,6 +110,11 @@ def position_cells(each: RankPosition) -> tuple[str, str, str]:
     return format_ranks(each.ranks), each.doing, format_place(each.file, each.line) if each.line else ""
 
 
+def explained_by(verdict: Diagnosis) -> str:
+    """In a sentence which lesson explains what happened."""
+    return f"`ddpquiz learn {verdict.concept}` explains it."
+
+
 def limits_of(verdict: Diagnosis, record: JobRecord) -> tuple[str, ...]:
     """In sentences what could not be found out."""
     clocks = f"Clocks of different machines agree to within {format_seconds(record.clock_error)}."
@@ -118,7 +123,7 @@ def limits_of(verdict: Diagnosis, record: JobRecord) -> tuple[str, ...]:
 
 def source_of(record: JobRecord) -> str:
     """In a sentence what was read."""
-    if record.has_only_logs:
+    if record.is_unrecorded:
         return f"From {record.source}."
     missing = f"; nothing of {format_ranks(record.missing)}" if record.missing else ""
     return f"From {record.source}: {len(record.present):,} of {record.ranks:,} ranks{missing}."

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ddpquiz.events.event import JOIN, Operation
+from ddpquiz.events.event import FORM, JOIN, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, format_shapes
 from ddpquiz.events.run_state import RunState
 
@@ -25,9 +25,24 @@ _TITLES: dict[FaultKind, str] = {
     "absent": "A rank left no record",
     "stopped": "The job was stopped",
     "unknown": "The cause is not in the logs",
-    "quiet": "The log shows no error",
+    "quiet": "Nothing shows a fault",
     "silent": "The result is wrong",
     "none": "No fault found",
+}
+
+_CONCEPTS: dict[FaultKind, str] = {  # which concept explains a kind of fault, where nothing below explains it better
+    "missing": "hangs-desync",
+    "order": "hangs-desync",
+    "signature": "hangs-desync",
+    "late": "debug-tooling",
+    "dead": "elastic-restart",
+    "left": "uneven-inputs",
+    "absent": "debug-tooling",
+    "stopped": "cluster-operations",
+    "unknown": "reading-watchdog-logs",
+    "quiet": "debug-tooling",
+    "silent": "ddp-pitfalls",
+    "none": "scaling-efficiency",
 }
 
 
@@ -51,7 +66,7 @@ class Diagnosis:
 
     `culprits` is empty where `fault` is "none", or where the evidence names no rank. `together` is what the ranks of
     the group had last done together, `advice` what to look at now. `limits` are sentences on what could not be found
-    out, and `evidence` the lines of logs that the verdict rests on, each with its file and number.
+    out, and `evidence` the lines of logs and the stacks that the verdict rests on, each with its file and number.
     """
 
     fault: FaultKind
@@ -81,8 +96,17 @@ class Diagnosis:
         """The rank whose output shows the fault; None if several ranks are at fault, unless each of them failed."""
         return next(iter(self.culprits), None) if len(self.culprits) == 1 or self.fault == "dead" else None
 
+    @property
+    def concept(self) -> str:
+        """The name of the concept that explains what happened."""
+        special = (concept for text, concept in _OF_ADVICE.items() if text in self.advice)
+        calls = {operation for each in self.positions for operation in _OF_CALLS if operation in each.doing.split()}
+        if self.fault not in ("none", "quiet") and calls:
+            return _OF_CALLS[min(calls)]
+        return next(special, _CONCEPTS[self.fault])
+
     def as_json(self) -> dict[str, Any]:
-        return {"event": "verdict"} | asdict(self)
+        return {"event": "verdict"} | asdict(self) | {"concept": self.concept}
 
 
 ADVICE = {
@@ -96,9 +120,10 @@ ADVICE = {
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",
     "absent": "Look for the end of that rank in the job's log: an exit code, a signal, a traceback. If it still runs, "
-    "`py-spy dump --pid PID` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
+    "`ddpquiz where` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
+SMALLER = "Use a smaller model or batch"
 OTHER_TENSORS = (
     "The ranks come to that line with different tensors. Print their names and shapes there on each rank, and find out "
     "what leaves one out or changes their order, such as a condition, or a loop over a set or over files: all ranks "
@@ -126,13 +151,26 @@ MIXED = (
 )
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
+PARTS = (
+    "What a rank sends to another (input_split_sizes) must be what that one expects from it (output_split_sizes): "
+    "exchange the counts after the last change to them, and print both before that line."
+)
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
+
+_OF_ADVICE = {
+    UNEVEN: "uneven-inputs",
+    MESSAGES: "point-to-point",
+    TAGS: "point-to-point",
+    SIZES: "point-to-point",
+    SMALLER: "training-memory",
+}
+_OF_CALLS = {JOIN: "process-group-init", FORM: "process-group-init", "recv": "point-to-point", "send": "point-to-point"}
 
 
 def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
     """Return what to do about ranks that wait for each other in sends and receives.
 
-    If these lines worked before, their order is right, and a message is missing.
+    If one of these lines worked before, the other side no longer makes its half, and a message is missing.
     """
     if worked_before:
         return MESSAGES

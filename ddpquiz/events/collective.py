@@ -292,6 +292,9 @@ class _GroupSites:
     calls: Counter[int] = field(default_factory=Counter)
 
 
+_FEW_RANKS = 3  # that must have called a line for its pattern to show
+
+
 class CallOrder:
     """How often ranks called one operation right after another in a whole job, so that a call out of order is seen."""
 
@@ -302,6 +305,7 @@ class CallOrder:
         self._in_place: defaultdict[CallPlace, Counter[Operation]] = defaultdict(Counter)
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
+        self._peers: defaultdict[CallPlace, dict[int, set[int | None]]] = defaultdict(dict)
         self._groups: defaultdict[tuple[str, tuple[int, ...]], _GroupSites] = defaultdict(
             _GroupSites
         )  # by name and members
@@ -316,6 +320,8 @@ class CallOrder:
         self._calls[operation.place] += 1
         if operation.op not in POINT_TO_POINT:
             self._note_site(rank, operation)
+        elif operation.place in self._peers or len(self._peers) < _MOST_PAIRS:
+            self._peers[operation.place].setdefault(rank, set()).add(operation.peer)
         requests = self._in_place[operation.place]
         if operation in requests or self._requests < _MOST_PAIRS:
             self._requests += operation not in requests
@@ -331,6 +337,19 @@ class CallOrder:
     def restart(self, rank: int) -> None:
         """Note that a rank begins its script again."""
         self._last.pop(rank, None)
+
+    def usual_peer(self, rank: int, operation: Operation) -> int | None:
+        """To or from whom a rank would send or receive in a line if it did as all others: the rank so far from its own.
+
+        None if the line has no such pattern, if fewer than two others called it, or if this rank follows it.
+        """
+        peers, world = self._peers.get(operation.place, {}), len(operation.members)
+        single = {each: next(iter(those)) for each, those in peers.items() if len(those) == 1}
+        steps = {(peer - each) % world for each, peer in single.items() if each != rank and peer is not None}
+        if len(single) < len(peers) or len(peers) < _FEW_RANKS or len(steps) != 1:
+            return None
+        usual = (rank + steps.pop()) % world
+        return usual if usual not in (rank, operation.peer) and operation.members == tuple(range(world)) else None
 
     def follows(self, operation: Operation, before: Operation | None) -> int:
         """How often exactly this operation was called right after another."""

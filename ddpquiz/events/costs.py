@@ -29,12 +29,14 @@ from ddpquiz.events.event import (
     OptimizerStep,
     OrderRepeated,
     RandomDraw,
+    ReplicaSample,
     SearchedUnused,
     SyncPaused,
     SyncResumed,
     TensorRead,
     ThreadCount,
     UnreducedGradient,
+    UnsyncedForward,
     WeightSample,
 )
 
@@ -351,6 +353,7 @@ class RankTraining:
     all_steps: int = 0  # of optimizers, whether or not gradients were synchronised
     model_steps: int = 0  # of these, those that updated a DDP model
     passes: int = 0  # that were synchronised
+    pass_place: tuple[str, int] = ("", 0)  # the line of the last one
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
@@ -362,9 +365,11 @@ class RankTraining:
     buckets: int = 0  # of all synchronised passes
     bucket_bytes: int = 0
     unsynced: list[tuple[int, bool]] = field(default_factory=list)  # steps with gradients of this rank's own, as _step
+    switched_off_at: int | None = None  # the line of a forward pass outside no_sync that DDP was not to synchronise
     unreduced: UnreducedGradient | None = None
     settings: dict[int, OptimizerSettings] = field(default_factory=dict)  # by step of a DDP model's optimizer
     weights: dict[int, WeightSample] = field(default_factory=dict)  # by step
+    samples: dict[tuple[int, int], ReplicaSample] = field(default_factory=dict)  # by optimizer and step
     unawaited: list[NeverAwaited] = field(default_factory=list)
     gathered: list[GatheredGradient] = field(default_factory=list)
     searched: SearchedUnused | None = None
@@ -372,7 +377,6 @@ class RankTraining:
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
-    _place: tuple[str, int] = ("", 0)  # the line of the last pass
     _bucket: int = -1
     _in_no_sync: bool = False
     _local: set[int] = field(default_factory=set)  # models with gradients of this rank's own since the last pass
@@ -382,19 +386,20 @@ class RankTraining:
         self.model_steps = 0
         self.settings.clear()
         self.weights.clear()
+        self.samples.clear()
 
     def reduce(self, event: Issued, bucket: int) -> None:
         """Count a bucket that DDP all-reduces."""
         if bucket <= self._bucket or not self._since_step:
             if self._since_step and not self.early_place[1]:
-                self.early_place = self._place
-            self._place = (event.operation.file, event.operation.line)
+                self.early_place = self.pass_place
+            self.pass_place = (event.operation.file, event.operation.line)
             self._since_step.append(0)
             self.passes += 1
             self._local.clear()
             if self._in_no_sync:
                 self.inside += 1
-                self.inside_place = self._place
+                self.inside_place = self.pass_place
         self._bucket = bucket
         self._since_step[-1] += event.operation.bytes
         self.buckets += 1
@@ -407,6 +412,9 @@ class RankTraining:
                 self._in_no_sync = isinstance(mark, SyncPaused)
                 if isinstance(mark, SyncResumed) and mark.model:
                     self._local.add(mark.model)
+            case UnsyncedForward():
+                self._local.add(mark.model)
+                self.switched_off_at = mark.line if self.switched_off_at is None else self.switched_off_at
             case ModelWrapped() if self.wrapped_at is None:
                 self.wrapped_at = mark.line
             case OrderRepeated():
@@ -425,6 +433,8 @@ class RankTraining:
                 self.settings[mark.step] = mark
             case WeightSample():
                 self.weights[mark.step] = mark
+            case ReplicaSample():
+                self.samples[mark.optimizer, mark.step] = mark
             case NeverAwaited():
                 self.unawaited.append(mark)
             case GatheredGradient():

@@ -39,6 +39,7 @@ Name = Annotated[str, Range(0, 200), "printable"]
 File = Annotated[str, Range(0, 4096), "path"]
 Ranks = Annotated[tuple[Rank, ...], Range(0, MAX_RANKS)]
 Shape = Annotated[tuple[Count, ...], Range(0, 64)]
+Parts = Annotated[tuple[Count, ...], Range(0, MAX_RANKS)]
 
 
 POINT_TO_POINT = ("send", "recv")  # between two ranks, whatever the size of the group
@@ -54,7 +55,8 @@ class Operation(NamedTuple):
     `members` are the global ranks of the group, `group` is torch's name of it. `peer` is the root, source or
     destination as a global rank. `bytes` is the size of the tensors that this rank brings, `reduce` the reduce op
     (`sum`). `bucket` is the number of DDP's bucket in its backward pass, from 0. `tag` is that of a send or receive
-    over Gloo; NCCL ignores tags.
+    over Gloo; NCCL ignores tags. Of an all_to_all, `parts` has how many elements it sends to each member, then how many
+    it expects from each.
     """
 
     op: Name
@@ -70,6 +72,7 @@ class Operation(NamedTuple):
     asynchronous: bool = False
     bucket: Count | None = None
     tag: Annotated[int, Range(-(2**63), 2**63)] = 0
+    parts: Annotated[tuple[Parts, ...], Range(0, 2)] = ()
 
     @property
     def place(self) -> CallPlace:
@@ -311,6 +314,14 @@ class SyncResumed(Marked):
 
 
 @dataclass(frozen=True, slots=True)
+class UnsyncedForward(Marked):
+    """A forward pass outside no_sync in which the script had switched off that DDP synchronises the `model`."""
+
+    what: ClassVar[str] = "unsynced"
+    model: Count
+
+
+@dataclass(frozen=True, slots=True)
 class ModelWrapped(Marked):
     """The script has made a DDP model."""
 
@@ -392,6 +403,54 @@ class WeightSample(Marked):
     what: ClassVar[str] = "weights"
     step: Count
     checksum: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSample(Marked):
+    """A checksum of the parameters that an `optimizer` is about to update, before its `step`-th step.
+
+    Optimizers count from 1 in the order of their first steps. All gradients of these parameters were brought together
+    by the script itself, with `op` in the `line` of `file`; or, if `op` is empty, a DDP model was to do so whose group
+    is this rank alone.
+    """
+
+    what: ClassVar[str] = "weights_before"
+    optimizer: Count
+    step: Count
+    checksum: Name
+    file: File
+    op: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CalledInHandler(Marked):
+    """The rank makes its `number`-th call while it handles an exception, as in an `except` or a `finally`.
+
+    The exception was raised in the `line` of `file`.
+    """
+
+    what: ClassVar[str] = "handler"
+    number: Count
+    file: File
+    error: Name
+    message: str  # its first line; only of Python's own exceptions
+
+
+@dataclass(frozen=True, slots=True)
+class CalledByThread(Marked):
+    """Another thread than the main one has called an operation in this `line` of `file` for the first time."""
+
+    what: ClassVar[str] = "thread"
+    file: File
+    op: Name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsDestroyed(Marked):
+    """The rank has left all process groups, with destroy_process_group in this `line` of `file`."""
+
+    what: ClassVar[str] = "destroyed"
+    file: File
 
 
 @dataclass(frozen=True, slots=True)
@@ -598,7 +657,10 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over and all its processes have ended. If it is not ok, `why` says why, and `advice` what to do."""
+    """The run is over and all its processes have ended.
+
+    If it is not ok, `why` says why, `advice` what to do, and `concept` names what explains it, if anything does.
+    """
 
     event: ClassVar[str] = "end"
     time: Seconds
@@ -608,13 +670,14 @@ class End:
     rank: Rank | None = None
     why: str = ""
     advice: str = ""
+    concept: str = ""
 
 
 Mark = (
-    OptimizerStep | SyncPaused | SyncResumed | ModelWrapped | ModelSharded | OrderRepeated | RandomDraw
-    | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | NeverAwaited
-    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | CoresMissed
-    | ScriptFinished
+    OptimizerStep | SyncPaused | SyncResumed | UnsyncedForward | ModelWrapped | ModelSharded | OrderRepeated
+    | RandomDraw | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | ReplicaSample
+    | CalledInHandler | CalledByThread | GroupsDestroyed | NeverAwaited | GatheredGradient | SearchedUnused
+    | ThreadCount | MemoryPeak | CoresMissed | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
@@ -644,6 +707,8 @@ def encode(event: Event) -> str:
     if isinstance(event, Issued):
         operation, before = data.pop("operation"), data.pop("before")
         data |= operation._asdict() | {"before": before}
+        if not operation.parts:  # nearly always
+            del data["parts"]
     return escape_controls(_ENCODER.encode(data))
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import stat
+import sys
 import tokenize
 from collections.abc import Collection, Iterable
 from functools import lru_cache
@@ -131,6 +132,14 @@ def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[st
     path = str(Path(script).absolute())
     own = [frame for frame in frames if frame[0] == path or not _LIBRARY.search(frame[0])] or frames
     return own[-1] if own else ("", 0)
+
+
+def is_library(file: str) -> bool:
+    """Whether a frame's file is none of the user's. py-spy shortens files of libraries: `torch/cuda/graphs.py`."""
+    if PurePath(file).is_absolute() or file.startswith("<"):
+        return bool(_LIBRARY.search(file))
+    top = PurePath(file).parts[0].removesuffix(".py") if file else ""
+    return top == "torch" or top in sys.stdlib_module_names
 
 
 def code_at(text: str, file: str, line: int) -> str:

@@ -24,7 +24,7 @@ EQUAL_SHAPES = (
     "gather",
 )  # how operators begin that need equal shapes
 
-Kind = Literal["missing", "operator", "reduce", "root", "dtype", "shape", "order"]
+Kind = Literal["missing", "operator", "reduce", "root", "dtype", "shape", "order", "parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ _SENTENCES: dict[Kind, str] = {
     "dtype": "Ranks pass tensors of different dtypes",
     "shape": "Ranks pass tensors of different shapes",
     "order": "Ranks call the same operations in a different order",
+    "parts": "A rank sends other numbers of elements than are expected from it",
 }
 
 
@@ -114,6 +115,10 @@ class Mismatches:
         """Compare the calls of a collective that a rank has just entered."""
         calls, key = iter(collective.calls.values()), _key(collective)
         operation = next(calls).operation
+        if collective.complete and operation.parts and (unlike := unlike_parts(collective)):
+            self._found.setdefault(key, _first_unlike_part(collective, *unlike[0]))
+            self._collectives[key] = collective
+            return
         if not collective.complete and collective.calls[rank].operation == operation and key not in self._found:
             return
         if all(call.operation == operation for call in calls):
@@ -182,6 +187,29 @@ class Mismatches:
         )
 
 
+def unlike_parts(collective: Collective) -> list[tuple[int, int, int, int]]:
+    """Of an all_to_all: pairs of ranks, what the first one sends to the second, and what that one expects from it."""
+    members = collective.members
+    parts = {rank: call.operation.parts for rank, call in collective.calls.items()}
+    if any(len(each) != 2 or {*map(len, each)} != {len(members)} for each in parts.values()):
+        return []
+    return [
+        (source, to, sent, expected)
+        for at, source in enumerate(members)
+        for other, to in enumerate(members)
+        if source in parts and to in parts
+        and (sent := parts[source][0][other]) != (expected := parts[to][1][at])
+    ]  # fmt: skip
+
+
+def _first_unlike_part(collective: Collective, source: int, to: int, sent: int, expected: int) -> Mismatch:
+    calls = [(collective.calls[source].operation, f"sends {sent:,} elements to rank {to}"),
+             (collective.calls[to].operation, f"expects {expected:,} elements from rank {source}")]  # fmt: skip
+    sides = [Side((rank,), call.op, call.file, call.line, detail)
+             for rank, (call, detail) in zip((source, to), calls, strict=True)]  # fmt: skip
+    return Mismatch("parts", collective.group, collective.members, collective.index, tuple(sides))
+
+
 def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) -> Mismatch | None:
     """Return that some members never call an operation: they have exited with status 0, or wait elsewhere in a hang.
 
@@ -216,7 +244,10 @@ def _first_difference(collective: Collective) -> Mismatch | None:
     operations = {rank: collective.calls[rank].operation for rank in collective.arrived}
     aspects = _PAIR_ASPECTS if collective.op == "send" else _ASPECTS
     for kind, aspect, detail in aspects:
-        if len({aspect(operation) for operation in operations.values()}) > 1:
+        found = {aspect(operation) for operation in operations.values()}
+        if kind == "reduce":
+            found.discard("")  # torch did not tell the recorder
+        if len(found) > 1:
             sides = tuple(_sides(operations, detail))
             return Mismatch(kind, collective.group, collective.members, collective.index, sides)
     return None

@@ -471,7 +471,8 @@ def _result(state: RunState) -> tuple[Piece, ...]:
             claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
     if end.ok:
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
-    advice = f"\n{end.advice}" if end.why and end.advice else ""
+    lesson = f"`ddpquiz learn {end.concept}` explains it." if end.concept and state.only_broken_claims else ""
+    advice = f"\n{' '.join(filter(None, (end.advice, lesson)))}" if end.why and (end.advice or lesson) else ""
     return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s{claims}", "")
 
 

@@ -49,6 +49,9 @@ class RunState:
     store_waits: dict[int, events.StoreWaiting] = field(default_factory=dict)  # rank -> the keys that it waits for
     missed_keys: dict[int, events.StoreWaiting] = field(default_factory=dict)  # the last ones that a rank gave up
     stands: dict[int, events.Alive] = field(default_factory=dict)  # rank -> where its main thread stands still
+    handled: dict[int, events.CalledInHandler] = field(default_factory=dict)  # rank -> its last call in a handler
+    by_thread: set[tuple[str, int]] = field(default_factory=set)  # lines from which another thread than the main calls
+    destroyed: dict[int, events.GroupsDestroyed] = field(default_factory=dict)  # ranks that have left all groups
     groups: GroupCalls = field(default_factory=GroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
@@ -111,12 +114,13 @@ class RunState:
         self.joined.discard(event.rank)
         self.finished.pop(event.rank, None)
         for known in (self.exited, self.raised, self.last_call, self.last_result, self.store_waits, self.stands,
-                      *self.claims.values()):  # fmt: skip
+                      self.handled, self.destroyed, *self.claims.values()):  # fmt: skip
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
     def _join(self, event: events.Joining) -> None:
         self.places[event.rank] = self.script, event.line
         waits = self.waits.setdefault(event.rank, {})
+        self.destroyed.pop(event.rank, None)
         if event.done:
             waits.pop(0, None)
             self.joined.add(event.rank)
@@ -160,6 +164,15 @@ class RunState:
             self.stands[event.rank] = event
         else:
             self.stands[event.rank] = replace(event, time=before.time)  # it stands there since then
+
+    def _note_handler(self, event: events.CalledInHandler) -> None:
+        self.handled[event.rank] = event
+
+    def _note_thread(self, event: events.CalledByThread) -> None:
+        self.by_thread.add((event.file, event.line))
+
+    def _destroy(self, event: events.GroupsDestroyed) -> None:
+        self.destroyed[event.rank] = event
 
     def _finish_script(self, event: events.ScriptFinished) -> None:
         self.finished[event.rank] = event.time
@@ -208,6 +221,9 @@ class RunState:
         events.StoreWaiting: _wait_for_keys,
         events.Claimed: _claim,
         events.Raised: _raise,
+        events.CalledInHandler: _note_handler,
+        events.CalledByThread: _note_thread,
+        events.GroupsDestroyed: _destroy,
         events.ScriptFinished: _finish_script,
         events.Note: _add_note,
         events.Exited: _exit,

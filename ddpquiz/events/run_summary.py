@@ -168,6 +168,7 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
     return [
         *_never_awaited(timeline),
         *(drift or _replicas_differ(timeline, script)),
+        *_replicas_without_ddp_differ(timeline, script),
         *_same_order_each_epoch(timeline, script),
         *_equal_gradients(timeline, len(timeline.ranks)),
     ]
@@ -232,13 +233,21 @@ def _stepped_unsynchronised(timeline: Timeline, script: str) -> Iterator[str]:
     worst = max(timeline.training.values(), key=lambda rank: len(rank.unsynced), default=None)
     if worst is None or not worst.unsynced or _averages_by_hand(timeline):
         return
-    line, count = worst.unsynced[0][0], len(worst.unsynced)
+    count, off_at = len(worst.unsynced), worst.switched_off_at
+    line = worst.unsynced[0][0] if off_at is None else off_at
     after = ", after the last pass that DDP synchronised" if any(synced for _, synced in worst.unsynced) else ""
     of = f"{count:,} of {plural(worst.all_steps, 'step')}" if count < worst.all_steps else plural(count, "step")
+    if off_at is None:
+        yield (
+            f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself inside "
+            f"no_sync(){after}: the replicas drift apart. The last forward and backward pass before each step must be "
+            "outside no_sync()."
+        )
+        return
     yield (
-        f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself inside "
-        f"no_sync(){after}: the replicas drift apart. The last forward and backward pass before each step must be "
-        "outside no_sync()."
+        f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself, because "
+        f"require_backward_grad_sync was off in the forward pass{after}: the replicas drift apart. DDP reads it in the "
+        "forward pass: set it before the last forward pass of each step, not between forward and backward."
     )
 
 
@@ -321,14 +330,7 @@ def _replicas_differ(timeline: Timeline, script: str) -> Iterator[str]:
     if not differ or differ[-1] != common[-1]:
         return
     step = differ[0]
-    alike: defaultdict[str, list[int]] = defaultdict(list)
-    for rank, samples in ranks.items():
-        alike[samples[step].checksum].append(rank)
-    usual = max(alike.values(), key=len)
-    odd = [rank for rank in ranks if rank not in usual]
-    who = f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
-    if len(usual) == 1 and len(ranks) > 2:
-        who = "each rank holds other weights"
+    who = _other_weights({rank: samples[step].checksum for rank, samples in ranks.items()})
     before = [each for each in common if each < step]
     since = f"; after step {before[-1]:,} they were equal" if before else ""
     yield (
@@ -336,6 +338,56 @@ def _replicas_differ(timeline: Timeline, script: str) -> Iterator[str]:
         f"model differ: {who}{since}. Look for what ranks do differently to weights or gradients between DDP() and "
         "that step: loading, clipping, skipping. Run with --check-replicas to see the first step and the parameters."
     )
+
+
+def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[str]:
+    """Gradients are brought together without DDP, or in a group of one rank, and the replicas are not equal."""
+    ranks = {rank: timeline.training[rank].samples for rank in timeline.ranks}
+    common = sorted(set.intersection(*({*samples} for samples in ranks.values()))) if ranks else []
+    if len(ranks) < 2 or not common:
+        return
+    for optimizer in dict.fromkeys(optimizer for optimizer, _ in common):
+        steps = [step for number, step in common if number == optimizer]
+        sums = {step: {rank: ranks[rank][optimizer, step].checksum for rank in ranks} for step in steps}
+        differ = [step for step in steps if len({*sums[step].values()}) > 1]
+        mark = ranks[min(ranks)][optimizer, steps[0]]
+        if not differ or differ[-1] != steps[-1] or (not mark.op and differ[0] == 1):  # other models, maybe
+            continue
+        who = _other_weights(sums[differ[0]])
+        equal = [step for step in steps if step < differ[0]]
+        since = f"; before step {equal[-1]:,} they were equal" if equal else ""
+        found = f"before step {differ[0]:,} of the optimizer the replicas differ: {who}{since}."
+        wrapped_at = timeline.training[min(ranks)].wrapped_at or 0
+        if not mark.op:
+            yield (
+                f"{_at(script, wrapped_at)}DDP got a process group in which each rank is alone, so it averages no "
+                f"gradients, and {found} Pass the group of the ranks that hold replicas, or none for all ranks."
+            )
+        elif mark.op == "reduce":
+            yield (
+                f"{format_place(mark.file, mark.line)}: reduce brings the gradients together on one rank, and every "
+                f"rank makes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
+                "to the others."
+            )
+        else:
+            yield (
+                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Equal "
+                "gradients keep only equal weights equal: send all weights of rank 0 to the others before the first "
+                "step, and let all ranks change them alike."
+            )
+        return
+
+
+def _other_weights(sums: Mapping[int, str]) -> str:
+    """Which ranks hold other weights than most."""
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, checksum in sums.items():
+        alike[checksum].append(rank)
+    usual = max(alike.values(), key=len)
+    odd = [rank for rank in sums if rank not in usual]
+    if len(usual) == 1 and len(sums) > 2:
+        return "each rank holds other weights"
+    return f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
 
 
 def _never_awaited(timeline: Timeline) -> Iterator[str]:
@@ -437,10 +489,11 @@ def _equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
     """All ranks compute the same gradients: they read the same batches, and do the work of one."""
     sums = [tuple(rank.gradient_sums) for rank in timeline.training.values()]
     if len(sums) == world > 1 and len({*sums}) == 1 and len({*sums[0]}) >= _EQUAL_STEPS:
+        place = next(iter(timeline.training.values())).pass_place
         yield (
-            f"All {world} ranks computed the same gradients in each of the first {len(sums[0])} backward passes, so "
-            "they do the work of one: they read the same batches. Use a DistributedSampler, or let the seed that "
-            "chooses the data depend on the rank."
+            f"{format_place(*place)}: all {world} ranks computed the same gradients in each of the first "
+            f"{len(sums[0])} backward passes, so they do the work of one: they read the same batches. Use a "
+            "DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
         )
 
 
@@ -616,6 +669,7 @@ _ONE_RANK = 0.6  # of a line's cost, which makes that rank the one to name
 _MOST_OF = 0.5  # of what the computing between two calls cost, for a line to be named
 _BY_CHANCE = 0.3  # of the seconds for which cores were missing, that ranks with equal work wait for each other
 _IN_TURN = 0.25  # of the ranks' time that a line must cost where it delays them in turn
+_MOSTLY_THERE, _IN_TURN_THERE = 0.4, 0.15  # of the time between the two calls, from which on this share is enough
 _LEAST, _ONCE = 0.1, 0.25  # seconds that a line must cost, and if it was late only now and then
 _OFTEN_LATE = 5  # times
 _Line = tuple[Place, str]  # and the call that follows, if the line was not seen
@@ -650,7 +704,7 @@ def _costliest_of(
         least = _LEAST if times >= _OFTEN_LATE else _ONCE
         if others and most >= max(least, _SHARE_OF_LINE * others):
             return CostliestLine(file, number, rank, most, most / others, before)
-    elif whole >= _least_in_turn(timeline, lifetimes):
+    elif whole >= _least_in_turn(timeline, lifetimes, _IN_TURN):
         return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
     return None
 
@@ -688,8 +742,11 @@ def _cost_of_uneven(
     timeline: Timeline, spans: Sequence[ComputeSpan], lifetimes: Mapping[int, float]
 ) -> CostliestLine | None:
     """What uneven work between two calls cost, if that is much; at the next call, if it is spread over lines."""
-    whole = sum(timeline.delays.seconds[span] for span in spans)
-    if whole < _least_in_turn(timeline, lifetimes):
+    delays = timeline.delays
+    whole = sum(delays.seconds[span] for span in spans)
+    there = whole + sum(sum(delays.visited[span].lines.values()) for span in spans)
+    share = _IN_TURN if whole < _MOSTLY_THERE * there else _IN_TURN_THERE
+    if whole < _least_in_turn(timeline, lifetimes, share):
         return None
     ((file, number), before), at_line, _ = _costliest_place(timeline.delays, spans)
     if at_line < _MOST_OF * whole:
@@ -697,10 +754,10 @@ def _cost_of_uneven(
     return CostliestLine(file, number, None, whole, whole / sum(lifetimes.values()), before)
 
 
-def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float]) -> float:
+def _least_in_turn(timeline: Timeline, lifetimes: Mapping[int, float], share: float) -> float:
     """The seconds that ranks must have lost in turn; where cores are missing, they lose some with equal work, too."""
     missed = sum(rank.missed_cores.seconds for rank in timeline.training.values() if rank.missed_cores)
-    return max(_LEAST, _BY_CHANCE * missed, _IN_TURN * sum(lifetimes.values()))
+    return max(_LEAST, _BY_CHANCE * missed, share * sum(lifetimes.values()))
 
 
 def _by_line(delays: DelayCosts, spans: Collection[ComputeSpan]) -> dict[_Line, dict[int, tuple[float, int]]]:

@@ -1,4 +1,4 @@
-"""Reads whatever a job left behind: recordings, Flight Recorder dumps, plain logs, error files, or a saved run.
+"""Reads whatever is known of a job: recordings, Flight Recorder dumps, logs, stacks, error files, or a saved run.
 
 What a file is, its contents say; only the rank comes from its name.
 """
@@ -15,10 +15,11 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import MAX_RANKS, Began
-from ddpquiz.jobs import dumped_job, log_file, rank_files
+from ddpquiz.jobs import dumped_job, log_file, rank_files, ras, stacks
 from ddpquiz.jobs.dump_file import names_a_rank
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import LoggedError
+from ddpquiz.jobs.stacks import JobStacks
 from ddpquiz.plural import plural
 
 _OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
@@ -29,8 +30,8 @@ _DUMP_KEYS = re.compile(rb'"(?:entries|pg_config|pg_status|comm_lib_version|nccl
 _NO_LOGS = {".py", ".pyc", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".html", ".csv",
             ".tsv", ".json", ".jsonl", ".sbatch", ".c", ".cpp", ".cu", ".h"}  # fmt: skip
 _HOW = (
-    "Name rank-N.jsonl of `ddpquiz.record`, Flight Recorder dumps, or the logs of the job, as files or as the folder "
-    "that holds them."
+    "Name rank-N.jsonl of `ddpquiz.record`, Flight Recorder dumps, stacks, or the logs of the job, as files or as the "
+    "folder that holds them."
 )
 
 
@@ -43,6 +44,8 @@ class _Found:
     saved_runs: list[Path] = field(default_factory=list)
     dumps: list[Path] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
+    stacks: list[Path] = field(default_factory=list)
+    ras: list[Path] = field(default_factory=list)
     error_files: list[LoggedError] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
 
@@ -66,6 +69,7 @@ def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
         record = dumped_job.read_dumps(found.dumps, ranks)
     if found.logs or found.error_files:
         record = _with_logs(record, found, ranks)
+    record = _with_ras(_with_stacks(record, found, ranks), found)
     if record is None:
         held = f"; it holds {found.names[found.others[0]]}" if found.others else ", it is empty"
         raise UserError(f"{', '.join(map(str, paths))} holds no records{held}. {_HOW}")
@@ -95,6 +99,38 @@ def _with_logs(record: JobRecord | None, found: _Found, ranks: int) -> JobRecord
         )
     began = Began("", (), max(1, log.ranks), "cpu", "unknown", "as the logs of the job say")
     return JobRecord((began,), log.ranks, log.seen, count, log=log)
+
+
+def _with_stacks(record: JobRecord | None, found: _Found, ranks: int) -> JobRecord | None:
+    """What is known of a job together with where its ranks stood; logs may hold stacks, too."""
+    paths = [*found.stacks, *(path for path in found.logs if stacks.is_in(path))]
+    known = max(ranks, record.ranks if record else 0)
+    seen = stacks.read_stacks(paths, [found.names[path] for path in paths], known) if paths else None
+    if seen is None:
+        return record
+    source = plural(len(paths), "file") + " with stacks"
+    if record is None:
+        return record_of_stacks(seen, source)
+    source = f"{record.source} and {source}" if found.stacks else record.source
+    return replace(record, source=source, ranks=max(record.ranks, seen.ranks), stacks=seen)
+
+
+def _with_ras(record: JobRecord | None, found: _Found) -> JobRecord | None:
+    """What is known of a job together with what RAS says of it."""
+    if not found.ras:
+        return record
+    report = ras.read_ras(found.ras, [found.names[path] for path in found.ras])
+    source = plural(len(found.ras), "report") + " of RAS"
+    if record is None:
+        began = Began("", (), max(1, report.ranks), "cuda", "nccl", "as RAS says")
+        return JobRecord((began,), report.ranks, tuple(range(report.ranks)), source, ras=report)
+    return replace(record, source=f"{record.source} and {source}", ranks=max(record.ranks, report.ranks), ras=report)
+
+
+def record_of_stacks(seen: JobStacks, source: str) -> JobRecord:
+    """A job of which nothing is known but where its ranks stand; `source` says where that was read."""
+    began = Began("", (), max(1, seen.ranks), "cpu", "unknown", "as stacks of the job say")
+    return JobRecord((began,), seen.ranks, tuple(seen.of), source, stacks=seen)
 
 
 def _left_out(found: _Found, paths: Sequence[Path], why: str) -> list[str]:
@@ -159,6 +195,8 @@ def _sort_in(found: _Found, path: Path, *, is_named: bool) -> None:
         found.recordings.append(path)
     elif head.startswith(b'{"event": "run"'):
         found.saved_runs.append(path)
+    elif (of_now := _of_a_running_job(found, head)) is not None:
+        of_now.append(path)
     elif head.startswith(b"\x80"):
         found.dumps.append(path)
     elif head.lstrip()[:1] == b"{" and b"py_callstack" in head:
@@ -174,6 +212,13 @@ def _sort_in(found: _Found, path: Path, *, is_named: bool) -> None:
         found.dumps.append(path)  # the dump of a rank that ended before it was written
     else:
         found.logs.append(path)
+
+
+def _of_a_running_job(found: _Found, head: bytes) -> list[Path] | None:
+    """Where a file belongs that somebody wrote who looked at a job; None for what a job wrote itself."""
+    if ras.holds_ras(head):
+        return found.ras
+    return found.stacks if stacks.holds_stacks(head) else None
 
 
 def _is_bare(path: Path) -> bool:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from ddpquiz.events.event import Event
 from ddpquiz.jobs.log_file import JobLog
+from ddpquiz.jobs.ras import RasReport
+from ddpquiz.jobs.stacks import JobStacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,9 @@ class JobRecord:
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
     how far the clocks of two ranks may be apart. `until` is how long nothing else happened: None if the last event is
     the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
-    records end at different times. `notes` are sentences on what could not be read. `log` holds what plain logs say.
+    records end at different times. `notes` are sentences on what could not be read, and those that ranks wrote. `log`
+    holds what plain logs say, `stacks` where ranks stood when somebody looked, and `ras` what NCCL knew of its
+    communicators then.
     """
 
     events: tuple[Event, ...]
@@ -26,11 +30,13 @@ class JobRecord:
     seen: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     log: JobLog | None = None
+    stacks: JobStacks | None = None
+    ras: RasReport | None = None
 
     @property
-    def has_only_logs(self) -> bool:
-        """Whether nothing of the job was recorded."""
-        return self.log is not None and len(self.events) <= 1
+    def is_unrecorded(self) -> bool:
+        """Whether nothing of the job was recorded: there are only logs, stacks, or reports of RAS."""
+        return len(self.events) <= 1 and any(each is not None for each in (self.log, self.stacks, self.ras))
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -180,7 +180,7 @@ class JobLog:
 
 def read_logs(paths: Sequence[Path], names: Sequence[str], ranks: int = 0) -> JobLog:
     """Read the logs of a job; `names` are how the verdict calls them. UserError names a file that cannot be read."""
-    of_file = _ranks_of(paths)
+    of_file = ranks_of_files(paths)
     reader = _Reader()
     for path, name in zip(paths, names, strict=True):
         reader.read(path, name, of_file.get(path))
@@ -190,11 +190,11 @@ def read_logs(paths: Sequence[Path], names: Sequence[str], ranks: int = 0) -> Jo
 # Which rank wrote a file: the name says it, or the folder in which torchrun puts its --log-dir.
 
 _NAMED = re.compile(r"rank[-_.= ]?(\d{1,4})(?!\d)", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?:^|[-_.])(\d{1,4})(?:\.(?:log|out|err|txt|stdout|stderr))*$")
+_NUMBERED = re.compile(r"(?:^|[-_.])(\d{1,4})(?:\.(?:log|out|err|txt|json|stdout|stderr))*$")
 _STREAMS = ("stdout", "stderr", "out", "err", "log", "output", "error")
 
 
-def _ranks_of(paths: Sequence[Path]) -> dict[Path, int]:
+def ranks_of_files(paths: Sequence[Path]) -> dict[Path, int]:
     """The rank of each file whose name or folder is one. A number at the end counts if several files have one."""
     found: dict[Path, int] = {}
     numbered: dict[Path, int] = {}
@@ -212,7 +212,7 @@ def _ranks_of(paths: Sequence[Path]) -> dict[Path, int]:
 
 def rank_of_folder(path: Path) -> int | None:
     """The rank of an error file, which torchrun writes into a folder with the name of the rank on its machine."""
-    return _ranks_of([path.parent / path.parent.name / "error"]).get(path.parent / path.parent.name / "error")
+    return ranks_of_files([path.parent / path.parent.name / "error"]).get(path.parent / path.parent.name / "error")
 
 
 # One line: what stands in front of its text.
@@ -256,7 +256,8 @@ def _second(month: str | None, day: str | None, clock: str) -> int | None:
     return ((int(month) * 31 + int(day)) * 24 + hours) * 3600 + minutes * 60 + seconds
 
 
-def _without_front(line: str, *, labelled: bool) -> _Text:
+def without_front(line: str, *, labelled: bool) -> _Text:
+    """A line without what launchers and loggers put before it. `labelled` is True after srun --label."""
     rank = local = second = None
     logged = False
     if labelled and (label := _LABEL.match(line)):
@@ -514,7 +515,7 @@ class _Reader:
     # A line, and what it belongs to.
 
     def _line(self, raw: str, number: int, *, labelled: bool) -> None:
-        line = _without_front(raw, labelled=labelled)
+        line = without_front(raw, labelled=labelled)
         if line.second is not None:
             self._clock = line.second
         elif self._clock is not None:

@@ -32,6 +32,7 @@ from ddpquiz.events.event import (
     Forming,
     Issued,
     Joining,
+    Note,
     Operation,
     OperationEvent,
     RankEvent,
@@ -77,6 +78,8 @@ def read_rank_files(folder: Path, *others: Path) -> JobRecord:
         f"The clock of {host} was compared by its time of day only: no collective joins it with the others."
         for host in alignment.uncompared
     ]
+    written = (event for process, _ in remaining for event in process.events if isinstance(event, Note))
+    notes += dict.fromkeys(note.text for note in written)  # every rank may have the same
     return JobRecord(
         events=(began, *sorted(_on_one_clock(remaining, alignment), key=when)),
         ranks=began.ranks,

@@ -19,6 +19,7 @@ from ddpquiz.events.event import Event, Output
 from ddpquiz.lab.phases import Phase, find_phases
 from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, find_failure, find_forgotten, meets
 from ddpquiz.paths import own_labs_dir
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
@@ -47,6 +48,7 @@ def check_file(
 
     `report` is called before each run, and `stop` often: the check ends when it returns True, as `Stopped`.
     """
+    require_demos()
     began = time.monotonic()
     if wrong := _cannot_run(file):
         return replace(wrong, seconds=time.monotonic() - began)

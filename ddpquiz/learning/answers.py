@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -169,6 +170,21 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
         for trap, shown in zip(question.traps, posed.question.traps, strict=True)
         if trap.why and shown.why in whys
     ]
+
+
+def with_hint_at_mistake(question: Question, text: str) -> Question:
+    """Return a question whose first hint says why an earlier wrong answer to it is wrong; `text` is that of the log.
+
+    It stays as it is where the belief behind that answer is not known.
+    """
+    known = beliefs(question, text)
+    if not known:
+        return question
+    given = f'"{known[0].given}"' if len(known) == 1 and "\n" not in known[0].given else "something else"
+    hint = " ".join((f"Last time you answered {given}.", *(one.why for one in known)))
+    if question.kind is Kind.NUMBER:  # its texts are filled with other values now
+        hint = hint.replace("{", "{{").replace("}", "}}")
+    return replace(question, hints=(hint, *question.hints))
 
 
 def _texts(text: str) -> list[object]:

@@ -263,7 +263,8 @@ def _find_damage(database: sqlite3.Connection) -> str | None:
 
 def _is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error says that the file is damaged, and not the disk, the folder or the statement."""
-    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+    is_named = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+    return is_named or str(error) == "unsupported file format"  # of a header that SQLite never wrote
 
 
 def restore_backup(backup: Backup, path: Path, at: datetime) -> Path | None:

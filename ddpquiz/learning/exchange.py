@@ -38,7 +38,7 @@ _HOLDS: dict[str, tuple[set[str], set[str]]] = {
     "suspend": (set(), set()),
     "bury": (set(), set()),
     "lab": ({"credit", "given"}, set()),
-    "stage": ({"given"}, set()),
+    "stage": ({"given"}, {"took"}),
     "undo": ({"undone_device", "undone_sequence"}, {"made_due_card"}),
 }
 

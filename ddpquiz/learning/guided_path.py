@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ddpquiz.curriculum.catalog import Catalog, LabTitle
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
-from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.progress import STEP, Progress
 
 _ASKED = 3  # questions of a path, besides the one that predicts the demo
 
@@ -130,7 +130,7 @@ def route(catalog: Catalog, history: PathHistory) -> tuple[Concept, ...]:
 
 def step_item(concept: Concept, step: int) -> str:
     """Return the name in the log of a step of a lesson, counted from 0."""
-    return f"{concept.id}/step-{step + 1}"
+    return f"{concept.id}/{STEP}{step + 1}"
 
 
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:

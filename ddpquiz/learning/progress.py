@@ -48,6 +48,7 @@ _PAUSE = 120_000  # milliseconds; the time of a longer answer is counted only up
 
 
 _UNMOVED: Mapping[str, str] = MappingProxyType({})
+STEP = "step-"  # what the name of a step of a lesson begins with
 _NOT_OF_ITEMS = ("lab", "stage")  # kinds of rows that name something else
 
 
@@ -99,10 +100,13 @@ class LogReader:
 
     def has_made_due(self, item: str, day: date) -> bool:
         """Return whether a wrong answer to a question made a card due on a day."""
+        return any(row.day == str(day) and row.made_due_card for row in self.answers_to(item))
+
+    def answers_to(self, item: str) -> list[Row]:
+        """Return the answers to a question, oldest first."""
         keys = self._keys.every(item)
         named = f"l.item IN ({', '.join('?' * len(keys))})"
-        which = f"WHERE l.kind = 'answer' AND {named} AND l.day = ? AND l.calls IS NOT NULL AND {_COUNTS}"
-        return bool(self._rows(which, *keys, str(day)))
+        return self._rows(f"WHERE l.kind = 'answer' AND {named} AND {_COUNTS} {_ORDER}", *keys)
 
     def hidden(self, day: date) -> frozenset[str]:
         """Return the items that are not asked on a day: those hidden for good, and those hidden on that day."""
@@ -136,12 +140,16 @@ class LogReader:
         return _lab_standings(self.entries("lab"))
 
     def days(self) -> list[tuple[str, int, int]]:
-        """Return each study day, how many rows it has, and their milliseconds; long pauses are cut."""
+        """Return each study day, how much was done on it, and the milliseconds of that; long pauses are cut.
+
+        What is done is a review, an answer, an explanation, a lab, or a step of a lesson.
+        """
         # A plus before `kind`, here and below, makes SQLite read the log from end to end, which is much faster than
         # reading most of it through an index
         took = f"sum(max(0, min(coalesce(l.took, 0), {_PAUSE})))"  # it is negative if the clock was set back
         kinds = "('review', 'answer', 'explanation', 'lab')"
-        which = f"WHERE +l.kind IN {kinds} AND {_COUNTS} GROUP BY l.day ORDER BY l.day"
+        steps = f"l.kind = 'stage' AND l.given = 'done' AND l.item GLOB '*/{STEP}*'"
+        which = f"WHERE (+l.kind IN {kinds} OR ({steps})) AND {_COUNTS} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:
@@ -269,9 +277,13 @@ class Progress(LogReader):
         given = "\n".join([PASSED if done.passed else SEEN, *done.stars])
         return self._append(Row("lab", done.item, *_when(at), credit=float(done.passed), given=given))
 
-    def stage(self, item: str, state: str, at: datetime) -> Receipt:
-        """Save that a stage of a guided path was done or skipped; `item` is concept/stage."""
-        return self._append(Row("stage", item, *_when(at), given=state))
+    def stage(self, item: str, state: str, at: datetime, took: timedelta | None = None) -> Receipt:
+        """Save that a stage of a guided path was done or skipped; `item` is concept/stage, or that of a step.
+
+        `took` is the time for a step without that for its question, whose answer is saved on its own.
+        """
+        spent = None if took is None else _milliseconds(took)
+        return self._append(Row("stage", item, *_when(at), took=spent, given=state))
 
     def flag(self, item: str, note: str, at: datetime) -> Receipt:
         """Save a complaint about an item."""

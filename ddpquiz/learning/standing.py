@@ -50,11 +50,12 @@ class Standing:
     path: GuidedPath | None = None  # to go on with
     core: int = 0  # lessons of the core route
     core_read: int = 0  # of these, those that were read
+    has_learned: bool = False  # a step of a lesson or another stage of a path was done or skipped
 
     @property
     def fresh(self) -> bool:
         """True if the learner has done nothing yet."""
-        return not (self.seen or self.tested or (self.path and self.path.begun))
+        return not (self.seen or self.tested or self.has_learned or (self.path and self.path.begun))
 
     @property
     def more(self) -> int:
@@ -176,8 +177,8 @@ def advise(now: Standing) -> list[Advice]:
     if now.due:
         found.append(Advice(Act.STUDY, "ddpquiz study", cards))
     if now.path and now.path.current:
-        place = now.path.place(now.path.current.stage)
-        found.append(Advice(Act.LEARN, "ddpquiz learn", place, now.path.concept))
+        where = now.path.position.partition(": ")[2]
+        found.append(Advice(Act.LEARN, "ddpquiz learn", where, now.path.concept))
     if now.again and not now.due:
         found.append(Advice(Act.STUDY, "ddpquiz study", cards))
     if now.new_today and not (now.due or now.again):

@@ -3,9 +3,11 @@
 Each choice comes with its reason in a sentence.
 """
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 from ddpquiz.errors import UserError
@@ -73,7 +75,31 @@ def choose(wanted: str, ranks: int, machine: Machine, *, may_share: bool = False
     return Device("cpu", "gloo", f"{plural(ranks, 'rank')} on CPU over Gloo · {why}", why)
 
 
-OLDEST = 2, 9  # as in pyproject.toml
+OLDEST = 2, 6  # as in pyproject.toml
+OLDEST_TAUGHT = 2, 9  # on older ones, what Gloo and FSDP do differs from what the lessons say
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version of torch, such as (2, 13) of 2.13.0+cpu."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def why_no_demos(torch: str) -> str:
+    """Return, in a sentence, why demos, labs and proofs do not run on a version of torch; "" if they do."""
+    if release(torch) >= OLDEST_TAUGHT:
+        return ""
+    needed = ".".join(map(str, OLDEST_TAUGHT))
+    return (
+        f"Demos, labs, proofs and listings of lessons need torch {needed} or newer, and {torch} is installed; "
+        "`study`, `test`, `run`, `ddpquiz.record`, `diagnose` and `plan` work with it."
+    )
+
+
+def require_demos() -> None:
+    """UserError if demos, labs and proofs do not run on the torch that is installed, which is not imported for that."""
+    with contextlib.suppress(metadata.PackageNotFoundError):  # the server says what is wrong
+        if why := why_no_demos(metadata.version("torch")):
+            raise UserError(why)
 
 
 def machine() -> Machine:
@@ -105,8 +131,7 @@ def why_no_ranks() -> str:
         return f"torch is installed, but cannot be imported ({missing}); {how} once more."
     except (ImportError, OSError) as broken:  # a shared library is missing, or does not fit
         return f"torch is installed, but cannot be imported ({str(broken).splitlines()[0]}); {how} once more."
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if version < OLDEST:
+    if release(torch.__version__) < OLDEST:
         return f"torch {torch.__version__} is too old: ranks need {OLDEST[0]}.{OLDEST[1]} or newer; {how}."
     if not torch.distributed.is_available():
         return f"torch {torch.__version__} was built without torch.distributed, so ranks cannot communicate; {how}."

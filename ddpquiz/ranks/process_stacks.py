@@ -1,21 +1,30 @@
-"""The stacks of all threads of a rank and of its children, asked for from another process (Linux)."""
+"""The stacks of all threads of a process, asked for from another one (Linux).
+
+A rank that ddpquiz started writes its own stacks when a signal asks for them: that needs no other program and no right
+to look into processes. Of every other process py-spy reads them.
+"""
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
+import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.formatting import Frame, frames_in
+from ddpquiz.jobs.stacks import Frames, parse_py_spy
 from ddpquiz.ranks.forks import family, is_stopped
 
 MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks
 THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None  # makes a rank write them
 _ANSWER = 3.0  # seconds in which a process begins to write its stacks, on a busy machine
+_PATIENCE = 20.0  # seconds for py-spy, which reads the symbols of large libraries
 _QUIET = 0.5  # seconds without another line, after which it has written all of a stack that is cut off
 _NAME = re.compile(rf"/memfd:{MEMORY_FILE}(\d{{1,4}}) \(deleted\)")
 _THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*:$", re.MULTILINE)
@@ -33,48 +42,119 @@ class ProcessStacks:
 
     pid: int
     rank: int | None
-    threads: tuple[tuple[Frame, ...], ...] = ()
+    threads: tuple[Frames, ...] = ()
     why: str = ""
 
 
 def stacks_of(pid: int) -> list[ProcessStacks]:
-    """Return the stacks of a process and its descendants; UserError if it cannot be asked."""
+    """The stacks of a process and its descendants; UserError if it cannot be asked."""
     if sys.platform != "linux":
         raise UserError(f"`ddpquiz where` needs Linux; here use `py-spy dump --pid {pid}`.")
     if not Path(f"/proc/{pid}").exists():
         raise UserError(f"There is no process {pid}.")
     if not os.access(f"/proc/{pid}/fd", os.R_OK):
         raise UserError(f"Process {pid} belongs to another user: run `ddpquiz where {pid}` as that user.")
-    found = [_ask(each) for each in family(pid)]
-    if all(each.rank is None for each in found):
-        raise UserError(
-            f"Process {pid} is neither a rank of `ddpquiz run` or `ddpquiz demo` nor the parent of one. Its stacks: "
-            f"`pip install py-spy`, then `py-spy dump --pid {pid} --subprocesses`."
-        )
-    return [each for each in found if each.rank is not None or _has_rank_above(each.pid, found)]
+    found = [stack_of(each) for each in family(pid)]
+    if any(each.rank is not None for each in found):  # without the server that forked the ranks
+        return [each for each in found if each.rank is not None or _has_rank_above(each.pid, found)]
+    refuse_unread(found)
+    if not any(each.threads for each in found):
+        raise UserError(f"Process {pid}: {found[0].why}.")
+    return found
+
+
+def refuse_unread(found: Collection[ProcessStacks]) -> None:
+    """UserError with what to do if no stack could be read because py-spy is not there, or may not look."""
+    refused = next((each.why for each in found if each.why in _REFUSALS), "")
+    if refused and not any(each.threads for each in found):
+        raise UserError(refused)
+
+
+def has_ended(process: ProcessStacks) -> bool:
+    """Whether a process was gone when it was asked."""
+    return process.why == _ENDED
 
 
 def _has_rank_above(pid: int, found: list[ProcessStacks]) -> bool:
     return any(each.rank is not None and pid in family(each.pid) for each in found)
 
 
-def _ask(pid: int) -> ProcessStacks:
+def stack_of(pid: int) -> ProcessStacks:
+    """The stacks of one process."""
     memory = _memory_of(pid)
-    if memory is None:
-        return ProcessStacks(pid, None, why="another program; `py-spy dump` shows its stacks if it is Python")
-    path, rank = memory
+    return _spy(pid) if memory is None else _ask(pid, *memory)
+
+
+def rank_of_ours(pid: int) -> int | None:
+    """The rank that a process is which ddpquiz started, or whose child it is; None for any other process."""
+    memory = _memory_of(pid)
+    return memory[1] if memory else None
+
+
+def _ask(pid: int, path: Path, rank: int) -> ProcessStacks:
     if is_stopped(pid):
-        return ProcessStacks(pid, rank, why="stopped by a signal; `kill -CONT` lets it continue")
+        return ProcessStacks(pid, rank, why=_STOPPED)
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
             os.kill(pid, THREADS_SIGNAL or 0)
             text = _read_all(file.read)
     except OSError:
-        return ProcessStacks(pid, rank, why="has just ended")
+        return ProcessStacks(pid, rank, why=_ENDED)
     if not text:
         return ProcessStacks(pid, rank, why=f"does not answer within {_ANSWER:g} s: it waits inside the kernel")
     return ProcessStacks(pid, rank, tuple(_threads(text)))
+
+
+_STOPPED = "stopped by a signal; `kill -CONT` lets it continue"
+_ENDED = "has just ended"
+
+
+# py-spy
+
+
+def _spy(pid: int) -> ProcessStacks:
+    """What py-spy reads of a process, which stands still for some milliseconds meanwhile."""
+    if is_stopped(pid):
+        return ProcessStacks(pid, None, why=_STOPPED)
+    program = _py_spy()
+    if program is None:
+        return ProcessStacks(pid, None, why=_INSTALL)
+    command = [program, "dump", "--json", "--pid", str(pid)]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return ProcessStacks(pid, None, why=f"py-spy did not read it within {_PATIENCE:g} s")
+    if not Path(f"/proc/{pid}").exists():
+        return ProcessStacks(pid, None, why=_ENDED)
+    if ran.returncode and _REFUSED.search(ran.stderr):
+        return ProcessStacks(pid, None, why=_ALLOW)
+    if ran.returncode:
+        said = ran.stderr.strip().partition("\n")[0].removeprefix("Error: ")
+        is_other = "python version" in said.lower()
+        return ProcessStacks(pid, None, why="is not a Python program" if is_other else f"py-spy says: {said}")
+    try:
+        threads = parse_py_spy(ran.stdout).get(pid, [])
+    except ValueError as wrong:
+        return ProcessStacks(pid, None, why=f"py-spy printed something else than JSON ({wrong})")
+    return ProcessStacks(pid, None, tuple(threads), "" if threads else "runs no line of Python")
+
+
+_REFUSED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
+_ALLOW = (
+    "py-spy may not look into your processes here: run `sudo sysctl kernel.yama.ptrace_scope=0`, or start the "
+    "container with --cap-add=SYS_PTRACE (in Kubernetes: `capabilities: {add: [SYS_PTRACE]}`)."
+)
+
+
+_INSTALL = "The stacks of a job that ddpquiz did not start are read by py-spy: `pip install py-spy`."
+_REFUSALS = (_ALLOW, _INSTALL)
+
+
+def _py_spy() -> str | None:
+    """The program, beside this Python or on the PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / "py-spy"
+    return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
 def _memory_of(pid: int) -> tuple[Path, int] | None:
@@ -99,7 +179,7 @@ def _read_all(read: Callable[[], bytes]) -> str:
     return text
 
 
-def _threads(text: str) -> Iterator[tuple[Frame, ...]]:
+def _threads(text: str) -> Iterator[Frames]:
     """Yield the frames of each thread, the main thread's first; without our own threads, and what called the script."""
     heads = [*_THREAD.finditer(text)]
     ends = [*(head.start() for head in heads[1:]), len(text)]

@@ -17,6 +17,7 @@ from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
@@ -86,6 +87,7 @@ class ProofRunner:
 
         In a `spot` question `option` is the script, as it is or changed.
         """
+        require_demos()
         proof = posed.question.proof
         require_consent(posed.question.concept.rpartition("/")[0], proof.origin if proof else "")
         match proof:
@@ -192,6 +194,7 @@ def begin_listing(concept: str, listing: Listing, script: str, name: str = "list
 
     UserError if `concept` belongs to a pack whose programs the learner has not allowed.
     """
+    require_demos()
     require_consent(concept.rpartition("/")[0], listing.origin)
     hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
     return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE, name=name)

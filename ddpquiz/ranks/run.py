@@ -229,18 +229,18 @@ class Run:
 
     def _end(self) -> End:
         claims = [verdict for _, verdict, _ in self.seen.verdicts()]
-        rank, why, advice = self._cause(is_broken="broken" in claims)
-        return End(self.now(), not why, claims.count("proven"), len(self.claims), rank, why, advice)
+        rank, why, advice, concept = self._cause(is_broken="broken" in claims)
+        return End(self.now(), not why, claims.count("proven"), len(self.claims), rank, why, advice, concept)
 
-    def _cause(self, *, is_broken: bool) -> tuple[int | None, str, str]:
-        """Return which rank failed, why, and what to do about it; nothing if the run went well."""
+    def _cause(self, *, is_broken: bool) -> tuple[int | None, str, str, str]:
+        """Which rank failed, why, what to do about it, and which concept explains it; nothing if the run went well."""
         if self._stopped not in ("", FAILED, HUNG):
             stacks = self._last_look.positions if self._last_look else ()
-            return None, self._stopped, advise_stopped(self.seen, stacks) if stacks else ""
+            return None, self._stopped, advise_stopped(self.seen, stacks) if stacks else "", ""
         if has_failed(self.seen):
             verdict = diagnose(self.seen)
-            return verdict.rank, verdict.whole, verdict.advice
-        return None, "A claim is broken." if is_broken else "", ""
+            return verdict.rank, verdict.whole, verdict.advice, verdict.concept
+        return None, "A claim is broken." if is_broken else "", "", ""
 
     def _remarks(self, now: float) -> list[Note]:
         """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
@@ -389,7 +389,7 @@ class Watchdog:
         frames = list(itertools.takewhile(_is_of_script, frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
-        waits_in = seen.waits_in(rank)
+        waits_in = seen.blocked_in(rank) or seen.waits_in(rank)
         if not waits_in and any(_COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)

@@ -323,8 +323,8 @@ PACKAGES = {  # a torch that cannot be used, and the message
         "torch is installed, but cannot be imported (libcudart.so.12: cannot open shared object file); "
         "install it as pytorch.org/get-started says once more."
     ),
-    "__version__ = '2.8.1+cu124'": (
-        "torch 2.8.1+cu124 is too old: ranks need 2.9 or newer; install it as pytorch.org/get-started says."
+    "__version__ = '2.5.1+cu124'": (
+        "torch 2.5.1+cu124 is too old: ranks need 2.6 or newer; install it as pytorch.org/get-started says."
     ),
     "__version__ = '2.13.0'\nclass distributed:\n    is_available = staticmethod(lambda: False)": (
         "torch 2.13.0 was built without torch.distributed, so ranks cannot communicate; "
@@ -337,10 +337,36 @@ PACKAGES = {  # a torch that cannot be used, and the message
 def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source):
     tmp_path.joinpath("torch.py").write_text(source)
     ran = subprocess.run(
-        [sys.executable, "-m", "ddpquiz", "demo", "allreduce", "--plain"],
+        [sys.executable, "-m", "ddpquiz", "run", "--plain", ROOT / "demos/allreduce.py"],
         capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")
+
+
+TOO_OLD_TO_TEACH = (
+    "Demos, labs, proofs and listings of lessons need torch 2.9 or newer, and 2.8.1 is installed; "
+    "`study`, `test`, `run`, `ddpquiz.record`, `diagnose` and `plan` work with it."
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "demo allreduce --plain",
+        "lab ring-all-reduce --check",
+        "prove all-reduce-ring/ring-bytes",
+        f"check --proofs {ROOT}/content/collectives/all-reduce-ring.yaml",
+    ],
+)
+def test_demos_labs_and_proofs_are_refused_in_a_sentence_on_a_torch_for_which_they_were_not_written(tmp_path, words):
+    folder = tmp_path / "torch-2.8.1.dist-info"  # what Python takes for the torch that is installed
+    folder.mkdir()
+    folder.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.8.1\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "ddpquiz", *words.split()], capture_output=True, text=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "DDPQUIZ_HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{TOO_OLD_TO_TEACH}\n")
 
 
 def test_the_oldest_torch_is_the_one_that_the_installation_asks_for():

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
-from ddpquiz.diagnosis.verdict import ADVICE, OBJECTS
+from ddpquiz.diagnosis.verdict import ADVICE, OBJECTS, UNEVEN
 
 NO_FILE = "That path must exist where this rank runs."
 
@@ -106,3 +106,78 @@ def test_a_long_message_is_quoted_up_to_a_sentence(verdict):
     assert verdict("raise ValueError('One sentence. ' + 'word ' * 100)").why.endswith(
         "ValueError at train.py:5: One sentence. ..."
     )
+
+
+def test_a_call_in_a_handler_is_told_with_the_exception_that_came_before(verdict):
+    found = verdict("""
+        try:
+            dist.all_reduce(x[[0, 5][rank]])
+            dist.all_reduce(x)
+        finally:
+            dist.barrier()
+            dist.destroy_process_group()
+        """)
+    assert found.why == snapshot(
+        "Rank 1 called barrier at train.py:10 while handling IndexError raised at train.py:7: index 5 is out of bounds for dimension 0 with size 2. Rank 1 did not call all_reduce at train.py:7, in which rank 0 waits, but went on to barrier at train.py:10."
+    )
+    assert found.rank == 1
+    assert found.advice.startswith("That exception comes first")
+
+
+def test_a_call_of_a_thread_in_the_group_of_the_main_thread_gets_advice_on_threads(verdict):
+    found = verdict("""
+        import threading
+        if rank == 0:
+            threading.Thread(target=lambda: dist.all_reduce(x)).start()
+            time.sleep(0.5)
+        dist.barrier()
+        dist.all_reduce(x)
+        """)
+    assert "all_reduce at train.py:8" in found.why
+    assert found.advice.startswith("A thread and the main thread call in the same group")
+
+
+def test_a_rank_that_has_destroyed_its_groups_is_no_longer_late(verdict):
+    found = verdict("""
+        dist.all_reduce(x)
+        if rank == 0:
+            dist.destroy_process_group()
+            time.sleep(30)
+        dist.all_reduce(x)
+        """)
+    assert found.why == snapshot(
+        "Rank 1 waits in all_reduce at train.py:10 for rank 0: it has destroyed its process groups at train.py:8."
+    )
+
+
+def test_a_file_that_another_rank_still_writes_gets_advice_on_the_barrier(verdict):
+    found = verdict("""
+        if rank == 1:
+            half = os.path.join(os.path.dirname(__file__), "half.pt")
+            with open(half, "wb") as file: file.write(b"PK")
+            torch.load(half)
+        dist.barrier()
+        """)
+    assert found.rank == 1
+    assert found.advice.startswith("That file is not whole")
+
+
+@pytest.mark.parametrize("helper", [False, True])
+def test_a_rank_that_skips_the_backward_pass_of_a_step_gets_advice_on_uneven_steps(verdict, helper):
+    step = "    if rank == 1 and step == 2: {}\n    ddp(torch.ones(1, 2)).sum().backward()\n"
+    loop = "for step in range(4):\n"
+    loop += "    train(step)\n" if helper else step.format("continue")
+    function = ("def train(step):\n" + step.format("return")) if helper else ""
+    model = "ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\n"
+    assert verdict(f"{model}{function}{loop}dist.barrier()\n").advice == UNEVEN
+
+
+def test_a_rank_that_only_lost_its_connection_did_not_raise_the_same_error(verdict):
+    found = verdict("""
+        def send(x):
+            if rank == 1: raise RuntimeError("no data")
+            dist.all_reduce(x)
+        send(x) if rank else [send(x), send(x)]
+        """)
+    assert "Rank 1 raised RuntimeError at train.py:7: no data" in found.why
+    assert "Ranks 0" not in found.why

@@ -52,6 +52,7 @@ NCCL = {
 GLOO = {
     "error_file": ("dead", (1,), "Rank 1 raised KeyError at job.py:9: 'tokenizer.json'", 57),
     "exits": ("dead", (0,), "Rank 0 exited with status 3, and no error of its own is in these logs. Rank 2 failed because of that.", 54),
+    "forming": ("late", (2,), "A rank waited 5 s in init_process_group at train.py:12 for rank 2: not all ranks came in time.", 5),
     "healthy": ("quiet", (), "No error is in 13 lines of 1 log.", 4),
     "healthy_info": ("quiet", (), "No error is in 19 lines of 1 log.", 8),
     "killed": ("dead", (2,), "Rank 2 was killed by SIGKILL. Ranks 0 and 1 failed because of that.", 63),
@@ -62,6 +63,7 @@ GLOO = {
     "memory": ("dead", (2,), "Rank 2 ran out of memory at job.py:11. Ranks 0 and 1 failed because of that.", 1),
     "models": ("signature", (1,), "The models differ at job.py:11: rank 1 has 6 parameters, the others 4.", 1),
     "module": ("dead", (0, 1, 2), "Rank 0 imports flash_attention_17 at job.py:2, but no such module is installed. Ranks 1 and 2 raised", 1),
+    "new_group": ("late", (2, 3), "Ranks 0 and 1 waited 5 s in new_group at train.py:12 for ranks 2 and 3: not all ranks came in time.", 4),
     "other_op": ("order", (2,), "Ranks 0 and 1 waited in all_reduce at job.py:13, rank 2 waited in broadcast at job.py:12: these calls do not meet.", 1),
     "other_op_detail": ("order", (2,), "ranks 0 and 1 called all_reduce of 4 float at job.py:13, but rank 2 called broadcast of 4 float at job.py:12.", 1),
     "raised": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 1),
@@ -73,8 +75,11 @@ GLOO = {
     "shapes_detail": ("signature", (1,), "ranks 0 and 2 called all_reduce of 4 float at job.py:12, but rank 1 called all_reduce of 8 float at job.py:12.", 1),
     "stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 5),
+    "store_beside_call": ("late", (), "Ranks 1 and 2 waited 5 s in the store at train.py:13 for the key vocabulary_ready, which nobody set in time.", 18),
     "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, which is no member of that group. Rank 3 raised the same error. Rank 1 failed", 1),
     "swallowed": ("unknown", (), "The first line that speaks of an error is \"Error in training: 'x'\". Rank 2 died of SIGABRT after that.", 1),
+    "tags": ("unknown", (), "Rank 0 waited in send at train.py:11, rank 1 waited in recv at train.py:13: no message met its other half.", 1),
+    "unnamed_call": ("unknown", (), "rank 1 waited in barrier at train.py:16.", 1),
     "unused": ("dead", (0, 1), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:20 on rank 0. Rank 1 raised", 1),
 }  # fmt: skip
 CASES = {("nccl", name): case for name, case in NCCL.items()} | {("logs", name): case for name, case in GLOO.items()}

@@ -43,6 +43,14 @@ JOBS = {
         "signature", (0, 1),
         "Rank 0 sends with tag 3 at job.py:6, but rank 1 receives with tag 4 at job.py:7.",
     ),
+    "a ring in which one rank receives from the wrong side": (
+        ("    work = dist.isend(x, (rank + 1) % world)\n"
+        "    dist.recv(x + 0, (rank - 1) % world if rank != 2 else 0)\n"
+        "    work.wait()\n"),
+        "signature", (2,),
+        ("Rank 2 waits in recv at job.py:7 for rank 0: the wrong source. By the pattern that the other ranks follow in that "
+        "line, it would receive from rank 1."),
+    ),
 }  # fmt: skip
 
 

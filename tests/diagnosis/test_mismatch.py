@@ -34,6 +34,10 @@ FITTING = {
         [("all_reduce", 5), ("all_reduce", 5), ("all_reduce", 7)],
         [("all_reduce", 5), ("all_reduce", 7), ("all_reduce", 5)],
     ),
+    "torch does not tell the recorder how one of them reduces": (
+        [("all_reduce", 5, {"reduce": ""})],
+        [("all_reduce", 7, {"reduce": "sum"})],
+    ),
     "a scalar meets a tensor of one element": (
         [("all_reduce", 5, {"shapes": ((),)})],
         [("all_reduce", 5, {"shapes": ((1,),)})],
@@ -45,6 +49,10 @@ FITTING = {
     "uneven parts go all to all": (
         [("all_to_all_single", 5, {"shapes": ((3,),)})],
         [("all_to_all_single", 5, {"shapes": ((5,),)})],
+    ),
+    "parts that are expected": (
+        [("all_to_all_single", 5, {"parts": ((1, 2), (1, 3))})],
+        [("all_to_all_single", 5, {"parts": ((3, 4), (2, 4))})],
     ),
     "a tensor is received in another shape": (
         [("send", 5, {"peer": 1, "shapes": ((2, 3),)})],
@@ -178,3 +186,13 @@ def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
             "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
         ]
     )
+
+
+def test_parts_of_an_all_to_all_that_are_not_as_large_as_expected_are_named():
+    sent = [("all_to_all_single", 5, {"parts": ((1, 2), (1, 3))})]
+    assert mismatched(sent, [("all_to_all_single", 5, {"parts": ((3, 4), (9, 4))})]) == snapshot(
+        [
+            "A rank sends other numbers of elements than are expected from it: rank 0: all_to_all_single sends 2 elements to rank 1 (train.py:5); rank 1: all_to_all_single expects 9 elements from rank 0 (train.py:5)."
+        ]
+    )
+    assert mismatched(sent, [("all_to_all_single", 5, {"parts": ((3,), (9,))})]) == []  # as no torch writes it

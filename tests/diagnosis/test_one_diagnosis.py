@@ -140,5 +140,5 @@ def test_a_job_reads_the_same_live_and_from_what_it_left_behind(name, tmp_path):
     assert (end.rank, end.why, end.advice) == (1, sentence, advice)
     judged = judged_from(sources, HEAD + body, tmp_path)
     for each in judged:  # of a job that may still run, it also says how to look at the rank
-        each[-1] = each[-1].partition(" If the job still runs, `py-spy dump --pid ")[0]
+        each[-1] = each[-1].partition(" If the job still runs, `ddpquiz where ")[0]
     assert judged == [[source, title, [1], sentence, advice] for source in sources]

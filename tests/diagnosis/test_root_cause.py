@@ -170,3 +170,23 @@ def test_a_rank_that_never_came_is_late_and_the_time_out_is_named():
             "has not reached this call."
         ),
     )
+
+
+INTERRUPTED = Raised(
+    9.0, 1, "KeyboardInterrupt", "", 'Traceback (most recent call last):\n  File "train.py", line 5, in load\n'
+)
+
+
+def test_a_rank_that_was_interrupted_is_late_where_it_stood_and_not_dead():
+    waits = Issued(0.1, 0, 1, Operation("barrier", (0, 1), None, (), "", 0, "train.py", 7))
+    found = diagnose(seen(waits, INTERRUPTED))
+    assert (found.fault, found.culprits) == ("late", (1,))
+    assert found.sentence == snapshot(
+        "Rank 0 waits in barrier at train.py:7 for rank 1: it had not reached this call when an interrupt came at train.py:5."
+    )
+
+
+def test_an_interrupt_is_told_where_no_rank_waits():
+    found = diagnose(seen(INTERRUPTED, Exited(9.1, 1, 130), Exited(9.1, 0, 0)))
+    assert (found.fault, found.culprits) == ("stopped", ())
+    assert found.sentence == snapshot("The job was interrupted, as by ctrl-c: rank 1 was at train.py:5.")

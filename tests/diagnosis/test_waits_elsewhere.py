@@ -79,6 +79,19 @@ def said(tmp_path, monkeypatch):
         (
             """
             dist.init_process_group("gloo")
+            store = dist.distributed_c10d._get_default_store()
+            if rank == 0 and os.path.exists("/no/such"):
+                store.set("prepared", "1")
+            dist.barrier() if rank == 0 else store.get("prepared")
+            """,
+            (
+                'Ranks 1 and 2 wait in store.get at train.py:9 for the key "prepared", and no rank has set it. The script '
+                "sets it at train.py:8 on rank 0. Rank 0 went on to barrier at train.py:9."
+            ),
+        ),
+        (
+            """
+            dist.init_process_group("gloo")
             dist.barrier()
             thread = threading.Thread(target=queue.Queue().get, name="loader", daemon=True)
             thread.start()

@@ -142,6 +142,16 @@ DRIFTS = {
         },
         None,
     ),
+    "the flag, set between forward and backward": (
+        {
+            "between": "model.require_backward_grad_sync = False",
+            "then": "model.require_backward_grad_sync = step % 4 == 3",
+            "every": 4,
+        },
+        snapshot(
+            "train.py:16: 2 steps of the optimizer used gradients that each rank had accumulated for itself, because require_backward_grad_sync was off in the forward pass, after the last pass that DDP synchronised: the replicas drift apart. DDP reads it in the forward pass: set it before the last forward pass of each step, not between forward and backward."
+        ),
+    ),
     "a step too many at the end": (
         {"around": "nullcontext() if step % 4 == 3 else model.no_sync()", "every": 2},
         snapshot(
@@ -223,6 +233,64 @@ DRIFTS = {
 def test_replicas_that_drift_apart_are_told_with_the_cause(name, told):
     changed, said = DRIFTS[name]
     assert told(TRAIN.format(**RIGHT | changed)) == ([said] if said else [])
+
+
+# Replicas without DDP
+
+BY_HAND = """\
+torch.manual_seed({seed})
+net = torch.nn.Linear(4, 2)
+{before}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+batches = torch.Generator().manual_seed(rank)
+for step in range(5):
+    optimizer.zero_grad()
+    net(torch.randn(4, 4, generator=batches)).square().mean().backward()
+    for each in net.parameters():
+        {reduce}
+    optimizer.step()
+    {then}
+dist.destroy_process_group()
+"""
+MEAN, ONE = "dist.all_reduce(each.grad); each.grad.div_(world)", "dist.reduce(each.grad, dst=0)"
+SEND = "for each in net.parameters(): dist.broadcast(each.data, src=0)"
+LONELY = "lonely = [dist.new_group([each]) for each in range(world)]; DDP = torch.nn.parallel.DistributedDataParallel"
+HANDS = {
+    "right": ({}, None),
+    "other weights at the beginning": (
+        {"seed": "rank"},
+        snapshot(
+            "train.py:14: the script averages gradients itself, and before step 1 of the optimizer the replicas differ: rank 1 holds other weights than rank 0. Equal gradients keep only equal weights equal: send all weights of rank 0 to the others before the first step, and let all ranks change them alike."
+        ),
+    ),
+    "other weights, sent before the first step": ({"seed": "rank", "before": SEND}, None),
+    "reduced to one rank": (
+        {"reduce": ONE},
+        snapshot(
+            "train.py:14: reduce brings the gradients together on one rank, and every rank makes a step: before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Use all_reduce, or let only that rank make the step, and send its weights to the others."
+        ),
+    ),
+    "reduced to one rank, which sends its weights": ({"reduce": ONE, "then": SEND}, None),
+    "each rank for itself": ({"reduce": "pass"}, None),  # as in a search for hyperparameters
+    "only some gradients": ({"seed": "rank", "reduce": "if each.dim() == 1: dist.all_reduce(each.grad)"}, None),
+    "DDP with each rank in a group of its own": (
+        {"before": f"{LONELY}; net = DDP(net, process_group=lonely[rank])", "reduce": "pass"},
+        snapshot(
+            "train.py:7: DDP got a process group in which each rank is alone, so it averages no gradients, and before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Pass the group of the ranks that hold replicas, or none for all ranks."
+        ),
+    ),
+    "stages of other weights, each in a group of its own": (
+        {"seed": "rank", "before": f"{LONELY}; net = DDP(net, process_group=lonely[rank])", "reduce": "pass"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HANDS)
+def test_replicas_whose_gradients_a_script_brings_together_itself_are_compared(name, told):
+    changed, said = HANDS[name]
+    body = BY_HAND.format(**{"seed": "0", "before": "", "reduce": MEAN, "then": ""} | changed)
+    assert told(body) == ([said] if said else [])
 
 
 # Advice on what costs time, or may be meant

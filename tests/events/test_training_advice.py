@@ -185,8 +185,9 @@ for step in range(6):
 dist.destroy_process_group()
 """
 SAME = (
-    "All 2 ranks computed the same gradients in each of the first 6 backward passes, so they do the work of one: they "
-    "read the same batches. Use a DistributedSampler, or let the seed that chooses the data depend on the rank."
+    "script.py:14: all 2 ranks computed the same gradients in each of the first 6 backward passes, so they do the work "
+    "of one: they read the same batches. Use a DistributedSampler with each rank's own number, or let the seed that "
+    "chooses the data depend on the rank."
 )
 CHOICES = {
     "one seed chooses the data": ("1", "data[torch.randint(32, (4,))]", [SAME]),

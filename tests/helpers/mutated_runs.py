@@ -13,7 +13,38 @@ from rich.console import ConsoleDimensions, Group
 from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run, trace
-from ddpquiz.events.event import encode
+from ddpquiz.events.event import (
+    Alive,
+    Began,
+    CalledByThread,
+    CalledInHandler,
+    Claimed,
+    ClaimText,
+    Dropped,
+    End,
+    Ended,
+    Exited,
+    GroupsDestroyed,
+    Hung,
+    Issued,
+    Joining,
+    MemoryPeak,
+    Note,
+    Operation,
+    OptimizerStep,
+    Output,
+    Raised,
+    RankStack,
+    Recorded,
+    ReplicaSample,
+    Result,
+    Started,
+    TensorRead,
+    UnsyncedForward,
+    Waited,
+    Waiting,
+    encode,
+)
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.steps import EventCursor, beginnings, steps
@@ -24,6 +55,56 @@ from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_saved
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source, suggestions, tries
+
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    dist.barrier()\n'
+SUM = Operation("all_reduce", (0, 1), None, ((2,), ()), "float32", 12, "train.py", 7, "0", "sum")
+BUCKET = SUM._replace(asynchronous=True, bucket=0, line=8)
+EVERY_KIND = [
+    Began(
+        "train.py",
+        ("--lr", "1"),
+        2,
+        "cpu",
+        "gloo",
+        "2 ranks on CPU",
+        (ClaimText(9, "it holds"),),
+        "A title",
+        highlighted=("a",),
+    ),
+    Recorded(0.0, 1, "host", "boot", 5.0, 1.7e9),
+    Dropped(0.0, 1, "0", (0, 1), "send", 0, 3),
+    Alive(1.0, 1, "train.py", 3),
+    *(Started(0.1, rank, 100 + rank) for rank in (0, 1)),
+    *(Joining(0.2 + at / 9, rank, done, 3) for rank in (0, 1) for at, done in enumerate((False, True))),
+    *(Output(0.4 + at / 99, rank, "stdout", f"a: {at}", "a", f"{at}.5") for at in range(9) for rank in (0, 1)),
+    *(Issued(0.5, rank, 1, SUM, ("[1.0, 2.0]",)) for rank in (0, 1)),
+    *(Ended(0.6, rank, 1) for rank in (0, 1)),
+    *(Result(0.6, rank, 1, ("[2.0, 4.0]",)) for rank in (0, 1)),
+    *(Issued(0.7, rank, 2, BUCKET) for rank in (0, 1)),
+    Waiting(0.8, 0, 2),
+    Waited(0.9, 0, 2, 0.8),
+    *(Ended(0.9, rank, 2) for rank in (0, 1)),
+    OptimizerStep(1.0, 0, 9),
+    UnsyncedForward(1.0, 0, 9, 1),
+    *(ReplicaSample(1.0, rank, 9, 1, 1, f"a{rank}", "train.py", "reduce") for rank in (0, 1)),
+    CalledInHandler(1.0, 1, 9, 3, "train.py", "IndexError", "out of range"),
+    CalledByThread(1.0, 1, 9, "train.py", "all_reduce"),
+    GroupsDestroyed(1.0, 1, 9, "train.py"),
+    TensorRead(1.0, 1, 9, "train.py", "item()", False),
+    MemoryPeak(1.0, 1, 0, 1 << 30, 0),
+    Issued(1.1, 0, 3, SUM._replace(op="send", peer=1, line=10)),
+    Issued(1.2, 1, 3, SUM._replace(op="recv", peer=None, line=11)),
+    Ended(1.3, 1, 3, source=0),
+    Ended(1.3, 0, 3),
+    Claimed(1.4, 0, 9, True),
+    Note(1.4, 0, "A note."),
+    Output(1.5, 1, "stderr", "an error"),
+    Issued(1.6, 0, 4, SUM),
+    Raised(1.7, 1, "ValueError", "bad", TRACE),
+    Exited(1.8, 1, 1),
+    Hung(1.9, 5.0, (RankStack(0, "all_reduce", "train.py", 7, TRACE), RankStack(1, "", "train.py", 9, TRACE))),
+    End(2.0, False, 1, 1, 1, "Rank 1 raised ValueError: bad", "Mend it."),
+]
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 VALUES = [
@@ -77,7 +158,7 @@ def changed(lines, at, dice):
     """Return a line in which one field, at any depth, has another value."""
     try:
         event = json.loads(lines[at])
-    except ValueError:
+    except (ValueError, RecursionError):
         return lines[at]
     where, name = event, dice.choice([*event]) if isinstance(event, dict) and event else None
     if name is None:
@@ -103,7 +184,7 @@ def changed(lines, at, dice):
 def parsed(line):
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
 

@@ -101,7 +101,7 @@ def test_a_plain_log_and_a_folder_are_read_together(tmp_path):
 def test_the_verdict_on_a_log_quotes_its_lines(tmp_path):
     ran = run(LOG, "--step", "--summary")
     assert ran.stdout.startswith("A rank is dead\nRank 1 raised ValueError at job.py:12: bad batch in shard 17.")
-    assert "Lines of the logs\n  • log:1: ValueError: bad batch in shard 17\n\nFrom 1 log.\n" in ran.stdout
+    assert "What this rests on\n  • log:1: ValueError: bad batch in shard 17\n\nFrom 1 log.\n" in ran.stdout
     assert run(LOG, "--save", tmp_path / "job.html").returncode == 0
     assert "log:1: ValueError" in (tmp_path / "job.html").read_text("utf-8")
 

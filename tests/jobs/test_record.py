@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from real_run import ALONE
 
 from ddpquiz.events.event import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
@@ -234,3 +235,25 @@ def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation_an
         assert [event.number for event in of(record, Ended, 0)] == [*range(1, 101)]
         assert [event.done for event in of(record, Forming, 0)] == [False, True]
         assert [path.name for path in (tmp_path / f"rec{number}").iterdir()] == ["rank-0.jsonl"]
+
+
+def test_what_gloo_of_an_old_torch_does_wrong_is_noted(start, tmp_path):
+    write(
+        tmp_path / "job.py",
+        """
+        import torch, torch.distributed as dist
+        torch.__version__ = "2.7.1"
+        from ddpquiz import record
+        record.start(to="rec")
+        dist.init_process_group("gloo")
+        dist.reduce_scatter_tensor(torch.zeros(2), torch.ones(2), op=dist.ReduceOp.AVG)
+        dist.destroy_process_group()
+        """,
+    )
+    start(sys.executable, "job.py", **ALONE)
+    assert read_rank_files(tmp_path / "rec").notes == snapshot(
+        (
+            "The script calls reduce_scatter_tensor with ReduceOp.AVG, and Gloo of torch 2.7.1 returns the sum instead, without an error. Use torch 2.9 or newer.",
+            "The script calls destroy_process_group(). Over Gloo, torch 2.7.1 hangs there in about half of all jobs.",
+        )
+    )

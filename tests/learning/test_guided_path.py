@@ -301,11 +301,11 @@ def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_
 
 
 def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
-    terminal = ddpquiz("learn", "gradient-clipping", home=tmp_path, DDPQUIZ_LABS=str(tmp_path / "labs"))
+    terminal = ddpquiz("learn", "sync-vs-async", home=tmp_path, DDPQUIZ_LABS=str(tmp_path / "labs"))
     terminal.wait("1 of 6: lesson")
     terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
     terminal.press("\x1b[F", "more above · ↑")
-    terminal.press("\r", "^2 of 6: prediction · demo grad_clip")
+    terminal.press("\r", "^2 of 6: prediction · demo staleness")
     terminal.press("1", "^3 of 6: demo", "You predicted", "done in", "→ step through")
     terminal.press(
         "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"
@@ -317,7 +317,7 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("q")
     assert terminal.end() == 0
     assert [item for kind, item, *_ in log(tmp_path) if kind == "stage"] == [
-        f"gradient-clipping/{stage}" for stage in ("lesson", "demo", "cards", "questions")
+        f"sync-vs-async/{stage}" for stage in ("lesson", "demo", "cards", "questions")
     ]
 
 

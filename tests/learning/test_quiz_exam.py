@@ -158,8 +158,8 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert screen(seat).startswith("Question 2/2 · exam")
     shown = screen(press(seat, "s", "q"))
     assert shown.startswith("Done: 0 of 2 right, 1 not answered.\n")
-    assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
-    assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
+    assert "Question 1 · medium · ring/bytes\n✗ Wrong. Each sum travels to be made and again to be shared.\n" in shown
+    assert "✗>1  1,200 bytes\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
     assert "✓" not in shown.partition("ring/phases\n")[2]  # it may be asked again, so its solution stays hidden
     assert [(row.item, row.credit) for row in progress.entries("answer")] == [("ring/bytes", 0.0), ("ring/phases", 0.0)]
@@ -172,7 +172,9 @@ def test_after_an_exam_a_number_opens_one_verdict_from_which_p_runs_its_proof(pr
     assert screen(seat).endswith("enter leave · 1-2 question · q leave · w wrong ones again · d demo · ? help")
     assert "Open a question by its number; there, p runs its proof.\n" in screen(press(seat, "p"))
     shown = screen(press(seat, "1"))
-    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong.\n")
+    assert shown.startswith(
+        "Question 1 · medium · ring/bytes\n✗ Wrong. Each sum travels to be made and again to be shared.\n"
+    )
     assert shown.endswith("enter next verdict · p calculation · esc back · ? help")
     press(seat, "p")
     assert seat.context.ranks.started == ["ring/bytes"]

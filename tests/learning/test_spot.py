@@ -180,7 +180,7 @@ Choose the line that is at fault.
     assert screen(press(seat, "2", "enter")) == (
         snapshot("""\
 Question 1/1 · hard · ring
-✗ Wrong.
+✗ Wrong. Every rank makes this call.
 
 The script hangs. Which line is at fault?
 Choose the line that is at fault.
@@ -196,7 +196,6 @@ Choose the line that is at fault.
   9  dist.barrier()
 
 ✗> 2  dist.all_reduce(x)
-      Every rank makes this call.
 ✓  7      dist.all_reduce(mean)
       at fault
 

@@ -87,6 +87,17 @@ def test_the_interval_of_a_share_is_wilsons():
     assert Share(5, 5).high == 1.0
 
 
+def test_a_step_of_a_lesson_is_time_and_makes_a_study_day_and_what_was_skipped_is_neither(progress):
+    progress.stage("ring/step-1", "done", AT, 10 * TOOK)
+    progress.stage("ring/step-2", "done", AT, days(1))  # the learner was away: it counts as two minutes
+    progress.stage("ring/lesson", "done", AT)
+    progress.stage("ring/step-1", "done", AT + days(1))  # as 0.1 saved it
+    progress.stage("ring/step-3", "skipped", AT + days(2), 10 * TOOK)
+    assert progress.days() == [("2026-03-02", 2, 180_000), ("2026-03-03", 1, 0)]
+    assert "Done    3 cards, questions and steps of lessons on 2 days\n" in page(progress, AT + days(1))
+    assert "Time    3 min, 2 min per study day\n" in page(progress, AT + days(1))
+
+
 @pytest.mark.parametrize(
     ("ago", "expected"), [([], 0), ([0], 1), ([1], 1), ([2], 0), ([0, 1, 2, 4], 3), ([1, 2], 2), ([3, 4], 0)]
 )
@@ -103,6 +114,11 @@ def test_what_comes_due_leaves_out_what_is_hidden_or_gone(progress):
     assert statistics(progress, CONCEPTS, DAY + days(20)).due == 2
     progress.review("ring/three", Grade.AGAIN, AT, TOOK)  # it comes again today, or else is due tomorrow
     assert [statistics(progress, CONCEPTS, DAY + days(ahead)).due for ahead in (0, 1)] == [0, 1]
+
+
+def test_without_cards_the_forecast_is_one_line(progress):
+    progress.answer(answer_row("ring/bytes", 1.0), AT)
+    assert "Cards that come due\n  None now, and none in the next 14 days.\n\n" in page(progress)
 
 
 def test_cards_that_come_again_today_are_said_beside_those_that_are_due_as_home_says_them(progress):
@@ -234,7 +250,7 @@ def test_the_page_says_everything_in_80_columns(progress):
     assert max(map(len, shown.splitlines())) <= 80
     for words in (
         "Streak  1 day (longest: 5)\n",
-        "Done    60 cards and questions on 6 days\n",
+        "Done    60 cards, questions and steps of lessons on 6 days\n",
         "  mature  100% (21% to 100%) of 1  100% (21% to 100%) of 1\n",
         "  now Thu Fri Sat Sun Mon Tue Wed Thu Fri Sat Sun Mon Tue Wed\n",
         "      · none  ░ 1  ▒ 10  ▓ 30  █ 60 or more\n",
@@ -273,7 +289,7 @@ def test_durations_are_short(seconds, words):
 def test_the_command_shows_what_a_sitting_left_and_writes_it_as_json(tmp_path):
     piped(tmp_path, "study", lines="\n3\n\n1\n")
     piped(tmp_path, "test", "ring", "--kind", "number", lines="2400\n")
-    assert "Done    3 cards and questions on 1 day\n" in piped(tmp_path, "stats").stdout
+    assert "Done    3 cards, questions and steps of lessons on 1 day\n" in piped(tmp_path, "stats").stdout
     told = json.loads(piped(tmp_path, "stats", "--json").stdout)
     assert [day["done"] for day in told["days"]] == [3]
     assert told["retention"]["wanted"] == 0.9

@@ -85,6 +85,7 @@ MAY_IMPORT_TORCH = {
     "ranks/store.py",
     "ranks/inside/worker.py",
     "ranks/inside/collective_bench.py",
+    "ranks/inside/hand_reduced.py",
     "ranks/inside/kernels.py",
     "ranks/inside/recorder.py",
     "ranks/inside/direct_calls.py",

@@ -79,6 +79,45 @@ def test_a_workflow_asks_for_its_torch(tmp_path, torch):
     assert {line.partition("==")[0] for line in before - after} == {"torch", "setuptools"}
 
 
+def test_another_torch_is_installed_with_our_versions_of_the_rest():
+    ours, its = ({*dev()._constraints(version).splitlines()} for version in ("", "2.9.1"))
+    assert ours == {*ROOT.joinpath("constraints.txt").read_text("utf-8").splitlines()}
+    assert its - ours == {"torch==2.9.1"}
+    assert {line.partition("==")[0] for line in ours - its} == {"torch", "setuptools", "sympy"}
+
+
+@pytest.mark.parametrize(
+    ("version", "places"),
+    [
+        ("2.13.0", ["tests"]),
+        ("2.9.1", ["tests"]),
+        (
+            "2.8.0",
+            [
+                *("tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"),
+                "--ignore=tests/ranks/test_proof_check.py",
+            ],
+        ),
+    ],
+)
+def test_below_the_torch_of_the_demos_the_check_runs_the_tests_that_need_none(monkeypatch, version, places):
+    program, commands = dev(), []
+    monkeypatch.setattr(program, "_set_up", lambda *_: None)
+    monkeypatch.setattr(program, "_run", lambda command: commands.append(command) or 0)
+    assert program.main(["check", "--torch", version, "-k", "ring"]) == 0
+    [[python, *words]] = commands
+    assert python == ROOT / f".venv-torch-{version}/bin/python"
+    assert words[-len(places) - 2 :] == [*places, "-k", "ring"]
+    assert not {"--base", "--all"} & {*words}  # with one of them, what passed would be left out and saved
+    assert all(ROOT.joinpath(place.removeprefix("--ignore=")).exists() for place in places)
+
+
+@pytest.mark.parametrize("words", [[], ["2.9"], ["-k", "ring"]])
+def test_a_check_with_another_torch_asks_for_its_version(capsys, words):
+    assert dev().main(["check", "--torch", *words]) == 1
+    assert capsys.readouterr().err == "Name a version of torch, such as: python3 dev.py check --torch 2.9.1\n"
+
+
 def test_the_hooks_are_the_linters_of_the_check():
     [repository] = yaml.safe_load(ROOT.joinpath(".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     linters = {

@@ -1,10 +1,12 @@
-"""How ranks join each other in init_process_group."""
+"""How ranks join each other in init_process_group, and leave."""
 
 import passed
 from inline_snapshot import snapshot
-from real_run import HEAD, end, of, run
+from real_run import HEAD, KEEPS_GROUPS, end, of, run
 
 from ddpquiz.events.event import Hung, Joining, Note, Output
+from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.request import Request
 
 pytestmark = passed.ENGINE
 
@@ -113,3 +115,21 @@ def test_a_script_that_asks_for_more_ranks_than_there_are_is_told_so(script):
             "WORLD_SIZE, or give --nproc 8."
         )
     )
+
+
+def test_a_run_keeps_groups_whose_end_may_hang_and_says_so(script):
+    """Gloo up to torch 2.7; ranks on a newer one only do what they would do there."""
+    body = """
+    import weakref
+    from ddpquiz.ranks.inside import process_groups
+    process_groups._HANGS = True
+    group = weakref.ref(dist.group.WORLD)
+    dist.destroy_process_group()
+    print(group() is not None)
+    """
+    events = list(begin(Request(script(body), ranks=2, device="cpu", timeout=20.0)).events())
+    assert end(events).ok
+    assert [line.text for line in of(events, Output)] == ["True", "True"]
+    (note,) = of(events, Note)
+    assert note.text.startswith("The script calls destroy_process_group(). Over Gloo, torch ")
+    assert note.text.endswith(KEEPS_GROUPS)

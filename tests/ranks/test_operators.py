@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+from inline_snapshot import snapshot
 from recorded_calls import LINE, ONE, SUM, TWO, of, reported
 
 from ddpquiz.events.event import Issued
@@ -79,21 +80,60 @@ import dataclasses, gc
 import torch.distributed._functional_collectives as fc
 from ddpquiz.ranks.inside.operations import Operator
 
+gc.unfreeze()  # the server froze what it made
+operators = [each for each in gc.get_objects() if isinstance(each, Operator)]
+assert operators
+"""
+BEFORE_2_10 = """
 class Old:
     def __init__(self, _):
         raise RuntimeError("ReduceOp has no field 'op'")
 
-for each in gc.get_objects():
-    if isinstance(each, Operator):
-        object.__setattr__(each, "private", dataclasses.replace(each.private, reduce_op_type=Old))
+for each in operators:
+    object.__setattr__(each, "private", dataclasses.replace(each.private, reduce_op_type=Old))
 fc.all_reduce(x, "MAX", dist.group.WORLD) + 0
+"""
+BEFORE_2_8 = """
+for each in operators:
+    object.__setattr__(each, "asynchronous", None)
+dist.all_reduce(x)
+dist.all_reduce(x, async_op=True).wait()
+fc.all_reduce(x, "sum", dist.group.WORLD) + 0
+dist.all_gather_object([None] * world, "a")
+with dist._coalescing_manager():
+    dist.all_reduce(x)
+    dist.all_reduce(pair[0])
+dist.barrier()
+dist.monitored_barrier()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+model(x).sum().backward()
 """
 
 
 def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduce_op(watch):
-    assert [(event.operation.op, event.operation.reduce) for event in of(watch(OLD_TORCH), Issued)] == [
+    assert [(event.operation.op, event.operation.reduce) for event in of(watch(OLD_TORCH + BEFORE_2_10), Issued)] == [
         ("all_reduce", "max")
     ]
+
+
+def test_calls_are_seen_to_end_on_a_torch_whose_operators_do_not_say_which_are_asynchronous(watch):
+    events = watch(OLD_TORCH + BEFORE_2_8)
+    assert [(op, asynchronous) for op, _, _, asynchronous, _, _ in reported(events)] == snapshot(
+        [
+            ("all_reduce", False),
+            ("all_reduce", True),
+            ("all_reduce", True),
+            ("all_gather", False),
+            ("all_gather", False),
+            ("all_reduce_coalesced", False),
+            ("barrier", False),
+            ("monitored_barrier", False),
+            ("all_gather", False),
+            ("broadcast", False),
+            ("broadcast", False),
+            ("all_reduce", True),
+        ]
+    )
 
 
 def test_a_dispatch_mode_of_the_script_does_not_hide_how_it_calls(watch):

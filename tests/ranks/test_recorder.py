@@ -161,6 +161,7 @@ def test_a_wait_is_reported_when_it_lasts(watch):
 
 WAITS = {
     "dist.all_reduce(x, async_op=True).wait()": "",
+    "dist.all_reduce(x, async_op=True).get_future().wait()": "",
     "print(functional.all_reduce(x, 'sum', dist.group.WORLD).sum())": "functional",  # imports much, the first time
     "replica(x).sum().backward()": "replica = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))",
 }

@@ -65,7 +65,7 @@ def test_a_rank_shows_its_threads_and_its_children(rank):
     assert names(found[0].threads) == [["in_the_script", "<module>"], ["in_background"]]
     forked, started = sorted(found[1:], key=lambda each: each.rank is None)
     assert names(forked.threads) == [["in_a_child", "<module>"]]
-    assert (started.threads, "py-spy" in started.why) == ((), True)
+    assert names(started.threads, "<string>") == [["<module>"]]  # read by py-spy
 
 
 WAITS = """
@@ -125,8 +125,21 @@ def test_the_command_draws_lines_and_functions(rank):
     assert "a child of rank 0, process " in ran.stdout
 
 
-def test_for_other_processes_it_says_what_to_do():
-    with pytest.raises(UserError, match=rf"py-spy dump --pid {os.getpid()} --subprocesses"):
-        stacks_of(os.getpid())
+def test_py_spy_shows_a_process_that_ddpquiz_did_not_start():
+    with subprocess.Popen(
+        [sys.executable, "-c", "def deep(): print(flush=True); input()\ndeep()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdout.readline()
+        (found,) = stacks_of(process.pid)
+        process.communicate(b"\n")
+    assert (found.rank, names(found.threads, "<string>")) == (None, [["deep", "<module>"]])
+
+
+def test_a_process_without_python_and_one_that_is_not_there_are_named():
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        with pytest.raises(UserError, match=rf"Process {process.pid}: "):
+            stacks_of(process.pid)
+        process.kill()
     with pytest.raises(UserError, match="no process 4194305"):
         stacks_of(4194305)

@@ -166,7 +166,7 @@ def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
 def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_well(end, said):
     hint = Hint("`sum`", "You predicted 3.", "✓ You were right.")
     lines = text(frame(describe_frame(seen(*end)), 60, hint=hint), 60).splitlines()
-    assert lines[1:3] == ["look at  `sum`", said]
+    assert list(filter(None, lines[1:]))[:2] == ["look at  `sum`", said]
 
 
 @pytest.mark.parametrize("demo", ["ddp", "collectives"])

@@ -6,86 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
-from mutated_runs import CONTROL, attack, shown
+from mutated_runs import CONTROL, EVERY_KIND, attack, shown
 from rich.segment import Segment, Segments
 
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import (
-    Alive,
-    Began,
-    Claimed,
-    ClaimText,
-    Dropped,
-    End,
-    Ended,
-    Exited,
-    Hung,
-    Issued,
-    Joining,
-    MemoryPeak,
-    Note,
-    Operation,
-    OptimizerStep,
-    Output,
-    Raised,
-    RankStack,
-    Recorded,
-    Result,
-    Started,
-    TensorRead,
-    Waited,
-    Waiting,
     decode,
     encode,
 )
 from ddpquiz.events.formatting import MAX_BYTES, read_source, source_line
 from ddpquiz.terminal.kit import style
-
-TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    dist.barrier()\n'
-SUM = Operation("all_reduce", (0, 1), None, ((2,), ()), "float32", 12, "train.py", 7, "0", "sum")
-BUCKET = SUM._replace(asynchronous=True, bucket=0, line=8)
-EVERY_KIND = [
-    Began(
-        "train.py",
-        ("--lr", "1"),
-        2,
-        "cpu",
-        "gloo",
-        "2 ranks on CPU",
-        (ClaimText(9, "it holds"),),
-        "A title",
-        highlighted=("a",),
-    ),
-    Recorded(0.0, 1, "host", "boot", 5.0, 1.7e9),
-    Dropped(0.0, 1, "0", (0, 1), "send", 0, 3),
-    Alive(1.0, 1, "train.py", 3),
-    *(Started(0.1, rank, 100 + rank) for rank in (0, 1)),
-    *(Joining(0.2 + at / 9, rank, done, 3) for rank in (0, 1) for at, done in enumerate((False, True))),
-    *(Output(0.4 + at / 99, rank, "stdout", f"a: {at}", "a", f"{at}.5") for at in range(9) for rank in (0, 1)),
-    *(Issued(0.5, rank, 1, SUM, ("[1.0, 2.0]",)) for rank in (0, 1)),
-    *(Ended(0.6, rank, 1) for rank in (0, 1)),
-    *(Result(0.6, rank, 1, ("[2.0, 4.0]",)) for rank in (0, 1)),
-    *(Issued(0.7, rank, 2, BUCKET) for rank in (0, 1)),
-    Waiting(0.8, 0, 2),
-    Waited(0.9, 0, 2, 0.8),
-    *(Ended(0.9, rank, 2) for rank in (0, 1)),
-    OptimizerStep(1.0, 0, 9),
-    TensorRead(1.0, 1, 9, "train.py", "item()", False),
-    MemoryPeak(1.0, 1, 0, 1 << 30, 0),
-    Issued(1.1, 0, 3, SUM._replace(op="send", peer=1, line=10)),
-    Issued(1.2, 1, 3, SUM._replace(op="recv", peer=None, line=11)),
-    Ended(1.3, 1, 3, source=0),
-    Ended(1.3, 0, 3),
-    Claimed(1.4, 0, 9, True),
-    Note(1.4, 0, "A note."),
-    Output(1.5, 1, "stderr", "an error"),
-    Issued(1.6, 0, 4, SUM),
-    Raised(1.7, 1, "ValueError", "bad", TRACE),
-    Exited(1.8, 1, 1),
-    Hung(1.9, 5.0, (RankStack(0, "all_reduce", "train.py", 7, TRACE), RankStack(1, "", "train.py", 9, TRACE))),
-    End(2.0, False, 1, 1, 1, "Rank 1 raised ValueError: bad", "Mend it."),
-]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ def test_what_is_not_an_answer_is_asked_for_again(progress):
     assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
     assert progress.log() == []
     seat = press(seat, "backspace", *"2400", "enter")
-    assert "yours  2,400 bytes\nright  1,800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
+    assert "✗ Wrong. That is the limit for very many ranks.\n\n" in screen(seat)
+    assert "yours  2,400 bytes\nright  1,800 bytes\n\n" in screen(seat)
 
 
 def test_lines_are_ordered_by_their_digits(progress):

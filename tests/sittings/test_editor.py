@@ -79,6 +79,34 @@ def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
     assert terminal.end() == 130
 
 
+def test_before_an_editor_opens_that_nobody_chose_its_name_and_how_to_leave_it_are_said(home, editor, tmp_path):
+    for name in ("nano", "vim"):
+        (tmp_path / name).symlink_to(editor)
+    terminal = sample(home, "explain", "ring", EDITOR="", VISUAL="", PATH=f"{tmp_path}:/bin:/usr/bin")
+    terminal.wait("Why a ring")
+    terminal.press(
+        "\x1be", r"^nano opens. Ctrl\+o and enter save, ctrl\+x leaves\.$", "set EDITOR. Press enter to open"
+    )
+    terminal.press("\x03", "^stopped")
+    terminal.press("\x1be", "set EDITOR. Press enter to open")
+    terminal.press("\r", "You ticked 0 of 3 points")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_an_editor_that_the_learner_chose_opens_at_once(home, editor, tmp_path):
+    (tmp_path / "vim").symlink_to(editor)
+    terminal = sample(home, "explain", "ring", EDITOR=str(tmp_path / "vim"), VISUAL="")
+    terminal.wait("Why a ring")
+    terminal.press("\x1be", "You ticked 0 of 3 points")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert (
+        "vim opens. I lets you type; esc, then :wq and enter, saves and leaves.\r\nTo use another editor, set EDITOR."
+        in terminal.raw
+    )
+
+
 def test_what_was_written_in_an_editor_is_saved_when_it_cannot_be_graded(home, editor):
     with Progress(home) as progress, sqlite3.connect(progress.path) as database:
         fault = "BEGIN SELECT raise(ABORT, 'no'); END"

@@ -36,6 +36,9 @@ class NotingHome(Home):
     def learn(self, concept):
         self.seen.append(("learn", concept.id))
 
+    def choose_lesson(self):
+        self.seen.append(("lessons",))
+
     def ask_questions(self, concept):
         self.seen.append(("test", concept and concept.id))
 
@@ -57,16 +60,30 @@ def test_the_first_screen_is_two_sentences_and_the_first_lesson(progress):
     seat = at_home(progress)
     assert screen(seat) == (
         snapshot(
-            "ddpquiz\n\n"
-            "ddpquiz teaches distributed training: lessons that run on real ranks of this\n"
-            "machine, questions, and cards that come back just before you would forget them.\n"
-            "Every answer is saved at once.\n\n"
-            'Next        enter  learn "The ring": 1 of 4: lesson\n\n'
-            "enter begin · s study · l lesson · t test · d demo · ? help · q quit"
+            """\
+ddpquiz
+
+ddpquiz teaches distributed training: lessons that run on real ranks of this
+machine, questions, and cards that come back just before you would forget them.
+Every answer is saved at once.
+
+Next        enter  learn "The ring"
+            lesson
+
+enter begin · s study · l lessons · t test · d demo · ? help · q quit\
+"""
         )
     )
-    press(seat, "enter", "s")
-    assert seat.seen == [("learn", "ring"), ("study", False, 10)]
+    press(seat, "enter", "s", "l")
+    assert seat.seen == [("learn", "ring"), ("study", False, 10), ("lessons",)]
+
+
+def test_who_has_done_a_lesson_is_not_welcomed_again(progress):
+    assert at_home(progress).first_lesson is RING
+    progress.stage("ring/step-1", "skipped", START)
+    seat = at_home(progress)
+    assert seat.first_lesson is None
+    assert "i stats" in screen(seat)
 
 
 def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
@@ -75,17 +92,24 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     answer(progress, "ring/q", 0.0, 8)
     assert screen(at_home(progress)) == (
         snapshot(
-            "ddpquiz\n\n"
-            'Next        enter  learn "The ring": 1 of 4: lesson\n'
-            'Also        s study · t test "DDP"\n\n'
-            "Due         2 cards coming again.\n"
-            "New         2 for today, 2 in the lessons that you have begun\n"
-            "Coming up   in the next seven days: none\n"
-            "Streak      3 days in a row\n"
-            "Weakest     The ring (ring): weak, 2–22%\n\n"
-            "Tracks, the weakest first\n"
-            "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
-            "enter go on · s study · l lesson · t test · d demo · i stats · ? help · q quit"
+            """\
+ddpquiz
+
+Next        enter  learn "The ring"
+            lesson
+Also        s study · t test "DDP"
+
+Due         2 cards coming again.
+New         2 for today, 2 in the lessons that you have begun
+Coming up   in the next seven days: none
+Streak      3 days in a row
+Weakest     The ring (ring): weak, 2–22%
+
+Tracks, the weakest first
+  collectives  2 concepts: 1 weak, 1 without a verdict yet
+
+enter go on · s study · l lessons · t test · d demo · i stats · ? help · q quit\
+"""
         )
     )
 
@@ -222,7 +246,7 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     assert "Due         2 cards due now, 1 coming again.\n" in screen(at_home(progress))
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due         1 card due now, 2 coming again.\n" in screen(at_home(progress))
-    assert "Next        enter  study: 1 card due and 2 cards coming again" in screen(at_home(progress))
+    assert "Next        enter  study\n            1 card due and 2 cards coming again\n" in screen(at_home(progress))
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
     seat = at_home(progress)
@@ -262,7 +286,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     console = style.console(io.StringIO(), width=80)
     layout.show(console, page(look(progress)))
     shown = console.file.getvalue()
-    assert 'Next        ddpquiz learn  "The ring": 1 of 4: lesson\n' in shown
+    assert 'Next        ddpquiz learn  "The ring": lesson\n' in shown
     assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
 
 
@@ -283,7 +307,7 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal.press(" ", "good")
     terminal.press("3", "Card 2/4")
     terminal.press("q", r"Nothing is due now\.\nNew +3 for today")
-    terminal.press("i", "1 card or question on 1 day")
+    terminal.press("i", "1 card, question or step on 1 day")
     terminal.press("q", "Tracks|Next")
     terminal.press("t", "Question 1/3")
     terminal.press("\x03", "stopped")

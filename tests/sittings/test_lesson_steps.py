@@ -5,6 +5,7 @@ import os
 import signal
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from inline_snapshot import snapshot
@@ -102,6 +103,7 @@ enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
 """)
     press(seat, "enter")
     assert "loading torch" in screen(seat)
+    assert "Wait for the result: loading torch, once; esc ends the run." in screen(press(seat, "s"))
     seat.stop()
     seat._show(seat.pages[1], Observed({0: "3.0", 1: "3.0"}))
     assert screen(seat) == snapshot("""\
@@ -111,12 +113,12 @@ enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
   dist.all_reduce(x)
   print(x.item())
 
-  rank 0  3.0
-  rank 1  3.0
+  │ rank 0  3.0
+  │ rank 1  3.0
 
 Both have the sum.
 
-enter change the line and run it · r again · e editor · ? help · q leave\
+enter change the line · r again · u back · e editor · m more · ? help · q leave\
 """)
     press(seat, "enter")
     seat.stop()
@@ -129,12 +131,12 @@ enter change the line and run it · r again · e editor · ? help · q leave\
 + pass
   print(x.item())
 
-  rank 0  1.0
-  rank 1  2.0
+  │ rank 0  1.0
+  │ rank 1  2.0
 
 Each keeps its own.
 
-enter next step · r again · e editor · u back · m more · ? help · q leave\
+enter next step · r again · u back · e editor · m more · ? help · q leave\
 """)
     press(seat, "u")
     assert "Both have the sum." in screen(seat)
@@ -214,14 +216,17 @@ def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
     assert screen(seat) == snapshot("""\
 1 of 2: lesson, step 3 of 4 · The ring
 
-  rank     0    1
-  bytes  450  450
+A ring of 4 ranks moves 1,200 bytes. How many does each rank send?
 
-✗ You answered "5 bytes". Right is "1,800 bytes".
+  │ rank     0    1
+  │ bytes  450  450
+
+✗ yours  5 bytes
+✓ right  1,800 bytes
 
 Less than twice.
 
-enter next step · d demo · u back · m more · s skip · ? help · q leave\
+enter next step · d demo · u question · m more · s skip · ? help · q leave\
 """)
     assert ("ring/demo", "done") in stages(progress)
     press(seat, "enter")
@@ -238,7 +243,79 @@ def test_who_asks_for_the_solution_has_predicted_nothing(progress):
     seat.context.ranks.demo = demo
     press(seat, "enter", "escape", "x", "enter")
     assert visits == [None]
-    assert "You answered" not in screen(seat)
+    assert "yours" not in screen(seat)
+
+
+def test_what_was_asked_and_answered_stands_beside_the_result_and_one_key_shows_all_options_again(progress):
+    step = LessonStep("Text.", SUM, ask="bytes", then="Both have the sum.")
+    seat = press(lesson(progress, concept=replace(STEPS, steps=(step,))), "enter")
+    wrong = next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("3,600 bytes"))
+    press(seat, wrong)
+    seat.stop()
+    seat._show(seat.pages[2], Observed({0: "3.0", 1: "3.0"}))
+    assert screen(seat) == snapshot("""\
+1 of 2: lesson, step 1 of 1 · The ring
+
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each
+rank send?
+
+  x = torch.tensor(rank + 1.0)
+  dist.all_reduce(x)
+  print(x.item())
+
+  │ rank 0  3.0
+  │ rank 1  3.0
+
+✗ yours  3,600 bytes
+✓ right  1,800 bytes
+A root would send that much.
+
+Both have the sum.
+
+enter change the line · r again · p proof · u question · ? help · q leave\
+""")
+    assert "A root would send that much." in screen(press(seat, "u"))
+    assert "enter the result" in screen(seat)
+    assert "✗ yours  3,600 bytes" in screen(press(seat, "enter"))
+
+
+def test_what_an_answer_means_comes_right_after_the_verdict(progress):
+    step = LessonStep("Text.", ask="bytes", then="Less than twice.")
+    seat = press(lesson(progress, concept=replace(STEPS, steps=(step,))), "enter")
+    right = next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes"))
+    assert "\n✓ Right, with a hint.\n\nLess than twice.\n\nFour ranks" in screen(press(seat, "h", right))
+
+
+def test_the_order_of_options_stays_until_the_question_is_answered_and_the_mistake_is_the_first_hint(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    words = [Option(f"{word} bytes", why=f"{word} is wrong.") for word in ("No", "Some", "More", "Most")]
+    asked = replace(asked, options=(Option("All bytes", right=True), *words))
+    concept = replace(STEPS, questions=(asked,), steps=(LessonStep("Text.", ask="bytes"),))
+
+    def opened():
+        return press(lesson(progress, concept=concept), "enter")
+
+    first = screen(opened())
+    assert [screen(opened()) for _ in range(5)] == [first] * 5
+    seat, orders = opened(), set()
+    for _ in range(5):
+        wrong = next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("No bytes"))
+        press(seat, wrong)
+        orders.add(screen(seat := opened()))
+    assert len(orders) > 1
+    assert 'Hint 1  Last time you answered "No bytes". No is wrong.' in screen(press(seat, "h"))
+
+
+def test_the_time_for_a_step_is_saved_with_it_and_that_for_its_question_only_once(progress):
+    seat = lesson(progress, 1)
+    seat.context.clock.at += timedelta(seconds=60)
+    assert "Four ranks" in screen(press(seat, "enter"))
+    seat.context.clock.at += timedelta(seconds=30)
+    press(seat, "1")
+    seat.context.clock.at += timedelta(seconds=10)
+    press(seat, "enter")
+    (answer,), (step,) = progress.entries("answer"), progress.entries("stage")
+    assert (30_000 <= answer.took < 60_000, 70_000 <= step.took < 100_000) == (True, True)
 
 
 def test_an_answer_of_several_lines_is_shown_as_it_is(progress):
@@ -254,7 +331,7 @@ def test_an_answer_of_several_lines_is_shown_as_it_is(progress):
         row.split()[0] for row in screen(seat).splitlines() if row.endswith(" b = 2") and row.split()[0].isdigit()
     )
     press(seat, wrong)
-    assert "✗ You answered:\n  b = 2\n  a = 1\nRight is:\n  a = 1\n  b = 2\nNo." in screen(seat)
+    assert "✗ yours  b = 2\n         a = 1\n✓ right  a = 1\n         b = 2\nNo." in screen(seat)
 
 
 def test_the_cards_of_a_lesson_in_steps_are_those_that_it_teaches(progress):
@@ -333,14 +410,13 @@ def test_steps_can_be_skipped_and_the_end_says_what_one_can_do_now_and_what_come
     assert screen(seat) == snapshot("""\
 The ring
 
+✓ You can now say who holds the sum.
+
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-You can now say who holds the sum.
 3 new cards of this lesson come next: you see each again just before you would
 forget it.
-
-Next is 2 of 2: cards.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
@@ -412,7 +488,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.wait("step 3 of 4")
     terminal.press("\x1b", "Next is 1 of 2: lesson, step 3 of 4")
     terminal.press("\r", "Nothing runs on a rank")
-    terminal.press("\r", "What happens", "1-4 answer")
+    terminal.press("\r", r"happens\?", "1-4 answer")
     terminal.press("1", "✓ Right|✗ Wrong")
     terminal.press("\r", "step 4 of 4")
     terminal.press("\x03")
@@ -420,7 +496,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal = _learn(pack_home)
     terminal.wait("step 4 of 4")
     terminal.press("\r", "1-4 answer")
-    terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "You answered", "less than twice the", "enter finish")
+    terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "✗ yours|✓ right", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
     terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson come next", "▸ next")

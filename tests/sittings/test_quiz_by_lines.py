@@ -14,7 +14,7 @@ def test_lines_of_a_pipe_are_answers_and_an_empty_one_skips(progress):
     seat = quizzing(progress, BYTES, PHASES, PRINTS, final=True)
     text = spoken(seat, "h", "2", "", ":h", "[1.0, 1.5]")
     assert "How large is a chunk?\n✓ Right, with a hint: half a point.\n" in text
-    assert "SUM is the default.\n✗ Wrong.\nyours  [1.0, 1.5]\nright  [4.0, 6.0]\n\nThat is the mean.\n" in text
+    assert "SUM is the default.\n✗ Wrong. That is the mean.\nyours  [1.0, 1.5]\nright  [4.0, 6.0]\n" in text
     assert [(answer.given, answer.credit) for answer in seat.quiz.answers] == [("2", 0.5), ("[1.0, 1.5]", 0.0)]
     assert seat.over
 

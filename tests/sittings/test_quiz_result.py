@@ -88,6 +88,14 @@ def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
     assert len(progress.entries("answer")) == 1
 
 
+def test_the_first_hint_of_a_retry_is_about_the_answer_that_was_wrong(progress):
+    seat = quizzing(progress, BYTES)
+    wrong = next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("3,600 bytes"))
+    press(seat, wrong, "enter", "w", "h")
+    assert 'Hint 1  Last time you answered "3,600 bytes". A root would send that much.' in screen(seat)
+    assert "Hint 2  How large is a chunk?" in screen(press(seat, "h"))
+
+
 def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(progress):
     seat = press(quizzing(progress, PHASES, STEPS), "1", "enter", "enter", *"18", "escape", "q")
     assert seat.quiz.posed is None

@@ -82,6 +82,19 @@ def test_a_key_that_scrolls_is_not_obeyed_and_a_new_question_is_shown_from_its_t
     assert ["line 0" in frame for frame in shown.frames] == [True, False, False, True]
 
 
+def test_a_note_is_gone_once_the_page_is_turned():
+    shown = play(Counter(), ScriptedKeys("x", "down", "q"))
+    assert ["x does nothing here" in frame for frame in shown.frames] == [False, True, False]
+
+
+def test_where_the_arrows_choose_nobody_is_told_to_scroll_with_them():
+    class Choosing(Counter):
+        def _scrolling(self, key):
+            return "" if key in ("up", "down") else key
+
+    assert "22 more below · page up, page down: scroll" in play(Choosing(), ScriptedKeys("q")).frames[0]
+
+
 def test_escape_where_it_means_nothing_says_how_to_leave():
     assert play(Counter(), ScriptedKeys("escape", "ctrl+d")).note == snapshot(
         "Press q to leave; everything is saved already."

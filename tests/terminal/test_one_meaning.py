@@ -12,10 +12,10 @@ import ddpquiz
 PACKAGE = Path(ddpquiz.__file__).parent
 DOCS = PACKAGE.parent / "docs" / "commands.md"
 MEANINGS = {
-    "u": {"undo", "look back", "back"},  # in an exam: back to the question before this one
+    "u": {"undo", "look back", "back", "question"},  # in an exam: back to the question before this one
     "d": {"demo"},
     "p": {"proof", "calculation"},
-    "l": {"lesson"},
+    "l": {"lesson", "lessons"},
     "h": {"hint", "hint (1)"},
     "e": {"editor"},
     "r": {"again"},

@@ -16,6 +16,7 @@ from ddpquiz.terminal.pages.steps import (
     diff,
     fits_beside,
     markdown_of,
+    names_itself,
     text_parts,
     unfit,
     values_table,
@@ -123,11 +124,16 @@ def test_each_new_line_of_a_change_is_marked_and_a_line_that_stays_is_not():
 
 def test_values_of_a_demo_that_are_too_wide_for_a_row_stand_in_a_row_for_each_rank():
     narrow = values_table(("sum",), {"sum": {0: "1", 1: "2"}}, 80)
-    assert drawn(narrow, 80) == ["rank  0  1", "sum   1  2"]
+    assert drawn(narrow, 80) == ["  │ rank  0  1", "  │ sum   1  2"]
     wide = {
         "before": dict.fromkeys(range(4), "0 1 2 3"),
         "after": dict.fromkeys(range(4), "undefined, 60 63 68"),
     }
     rows = drawn(values_table(("before", "after"), wide, 80), 80)
-    assert rows[0] == "rank  before   after"
-    assert rows[1:] == [f"{rank}     0 1 2 3  undefined, 60 63 68" for rank in range(4)]
+    assert rows[0] == "  │ rank  before   after"
+    assert rows[1:] == [f"  │ {rank}     0 1 2 3  undefined, 60 63 68" for rank in range(4)]
+
+
+def test_a_rank_is_named_beside_what_it_prints_unless_each_line_names_it():
+    assert names_itself({0: "rank 0: a\nrank 0: b", 1: "rank 1: a", 2: ""})
+    assert not names_itself({0: "rank 0 of 2\nonly rank 0 prints this", 1: "rank 1 of 2"})

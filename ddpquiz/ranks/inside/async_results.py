@@ -15,7 +15,7 @@ from ddpquiz.ranks.inside.source_location import is_own
 
 _C10D = dist.distributed_c10d.__file__
 _BETWEEN = (_C10D, _C10D.replace("distributed_c10d", "c10d_logger"))  # a call of the script and the operation
-_USES = ("is_completed", "get_future", "synchronize", "result")  # methods by which a script may wait, beside wait()
+_USES = ("is_completed", "synchronize", "result")  # methods by which a script may wait, beside wait()
 _MOST = 10_000  # works for which nobody has waited yet
 _PLACES = 5  # that are reported
 _Place = tuple[str, int, str]  # file, line, operator

@@ -17,7 +17,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from ddpquiz.events.event import OptimizerSettings, UnreducedGradient, WeightSample
+from ddpquiz.events.event import OptimizerSettings, UnreducedGradient, UnsyncedForward, WeightSample
+from ddpquiz.ranks.inside import hand_reduced
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.leaving import reduced_names
 
 _SAMPLED = 4096  # bytes of each parameter in a sample
@@ -37,6 +39,7 @@ class _Model:
     known: set[int]
     frozen: list[tuple[str, Any]]  # that needed no gradient when the model was wrapped
     in_world: bool  # every rank holds a replica, and nothing but DDP synchronises
+    alone: bool  # no other rank is in its group
 
 
 @dataclass(slots=True, eq=False)
@@ -51,11 +54,12 @@ class _Optimizer:
 class DriftMarks:
     """Sends marks through `mark`; see the module."""
 
-    def __init__(self, mark: Marker) -> None:
-        self.mark = mark
+    def __init__(self, mark: Marker, writer: EventWriter) -> None:
+        self.mark, self.writer = mark, writer
         self._models: list[_Model] = []
         self._optimizers: WeakKeyDictionary[Any, _Optimizer] = WeakKeyDictionary()
         self._steps, self._changes, self._settings, self._has_told = 0, _CHANGES, "", False
+        self._in_no_sync = 0  # how many of these blocks are around what runs now
 
     def add_model(self, model: Any) -> None:
         """Note a model that DDP has just wrapped, and the names of the parameters whose gradients it reduces."""
@@ -63,16 +67,20 @@ class DriftMarks:
         named = [*model.module.named_parameters()]
         known = {id(each) for name, each in named if each.requires_grad or name in ignored}
         frozen = [(name, each) for name, each in named if id(each) not in known]
-        in_world = dist.get_world_size(model.process_group) == dist.get_world_size()
+        size, world = dist.get_world_size(model.process_group), dist.get_world_size()
         reduced_names[model] = tuple(name for name, each in named if each.requires_grad and name not in ignored)
-        self._models.append(_Model(ref(model), len(self._models) + 1, known, frozen, in_world))
+        self._models.append(
+            _Model(ref(model), len(self._models) + 1, known, frozen, size == world, alone=size == 1 < world)
+        )
 
     def before_block(self, model: Any) -> Any:
         """What `changed_in` compares, at the beginning of no_sync."""
+        self._in_no_sync += 1
         return [(each.grad, _version(each.grad)) for each in _few_parameters(model)]
 
     def changed_in(self, model: Any, before: Any) -> int:
         """The number of a model if a backward pass has changed its gradients since then, or else 0."""
+        self._in_no_sync -= 1
         now = [(each.grad, _version(each.grad)) for each in _few_parameters(model)]
         changed = any(
             grad is not None and (grad is not old or version != old_version)
@@ -80,10 +88,20 @@ class DriftMarks:
         )
         return next((each.number for each in self._models if each.model() is model and changed), 0)
 
+    def forward(self, model: Any) -> None:
+        """Report a forward pass to train of a DDP model that does not synchronise, outside no_sync."""
+        if not model.require_backward_grad_sync and model.training and torch.is_grad_enabled():
+            number = next((each.number for each in self._models if each.model() is model), 0)
+            if number and not self._in_no_sync:
+                self.mark(UnsyncedForward, number)
+
     def before_step(self, optimizer: Any) -> None:
         """Look at an optimizer that is about to make a step."""
         with contextlib.suppress(Exception):  # a script's own optimizer may be of any form
             updated = self._updated_by(optimizer)
+            if not updated.models or any(each.alone for each in updated.models):
+                now, rank = self.writer.now(), self.writer.rank
+                hand_reduced.before_step(optimizer, self.writer.send, now, rank, alone=bool(updated.models))
             if not updated.models:
                 return
             self._steps += 1
@@ -191,16 +209,21 @@ def _steps_in(state: Any) -> int:
     return int(step)
 
 
-def watch(mark: Marker) -> DriftMarks:
+def watch(mark: Marker, writer: EventWriter) -> DriftMarks:
     """Report from now on what makes replicas drift apart."""
-    drift = DriftMarks(mark)
-    original = DistributedDataParallel.__init__
+    drift = DriftMarks(mark, writer)
+    original, original_forward = DistributedDataParallel.__init__, DistributedDataParallel.forward
 
     @functools.wraps(original)
     def init(model: Any, *args: Any, **kwargs: Any) -> None:
         original(model, *args, **kwargs)
         drift.add_model(model)
 
-    DistributedDataParallel.__init__ = init
+    @functools.wraps(original_forward)
+    def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
+        drift.forward(model)
+        return original_forward(model, *args, **kwargs)
+
+    DistributedDataParallel.__init__, DistributedDataParallel.forward = init, forward
     register_optimizer_step_pre_hook(lambda optimizer, *_: drift.before_step(optimizer))
     return drift

@@ -17,7 +17,13 @@ from ddpquiz.ranks.messages import encode_write
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt
 _MOST_CALLS = 10_000  # different calls of one rank whose text is cached
+_LONGEST_NAME = 200  # characters
 Line = Any  # what `write` accepts: here a line of text; a RankWriter formats it later
+
+
+def printable(text: str) -> str:
+    """What an event holds of a text of the script, such as a key or the name of a thread."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_LONGEST_NAME]
 
 
 class EventWriter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -56,6 +57,7 @@ class Operator:
     reduce: int | None
     asynchronous: int | None
     tag: int | None
+    splits: tuple[int, int] | None  # of what is sent, and of what is received
 
     @classmethod
     def of(cls, overload: Any, name: str, private: TorchPrivate) -> Operator:
@@ -69,7 +71,8 @@ class Operator:
             op=_NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
             group=names.index("process_group"), inputs=at(*_INPUTS) or 0,
             outputs=None if name == "send" else at(*_OUTPUTS), peer=at(*_PEERS), reduce=at("reduce_op"),
-            asynchronous=at("async_op"), tag=at("tag"),
+            asynchronous=at("async_op", "asyncOp"), tag=at("tag"),
+            splits=None if (sent := at("input_split_sizes")) is None else (sent, at("output_split_sizes") or 0),
         )  # fmt: skip
 
     def reduce_op(self, args: tuple[Any, ...], caller: FrameType | None) -> str:
@@ -88,6 +91,17 @@ class Operator:
         except (AttributeError, RuntimeError):  # before torch 2.10 it has no `op`
             return _functional_reduce_op(caller)
 
+    def parts(self, args: tuple[Any, ...], members: int) -> tuple[tuple[int, ...], ...]:
+        """How many elements an all_to_all sends to each of the members, and expects from each; () for all others."""
+        if not self.op.startswith("all_to_all") or self.outputs is None:
+            return ()
+        sent, received = tensors_in(args[self.inputs]), tensors_in(args[self.outputs])
+        if self.splits is not None:
+            return tuple(
+                _sizes_of(each[0], args[at], members) for each, at in zip((sent, received), self.splits, strict=True)
+            )
+        return tuple([each.numel() for each in sent]), tuple([each.numel() for each in received])
+
     def channel(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What tells a send or receive from those that a GPU may run beside it; nothing for a collective."""
         return (self.op, args[self.peer]) if self.op in ("send", "recv") and self.peer is not None else ()
@@ -96,8 +110,11 @@ class Operator:
         """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
         if self.asynchronous is not None:
             return len(args) <= self.asynchronous or bool(args[self.asynchronous])
-        if self.op not in ("send", "recv"):
-            return False
+        if self.op not in ("send", "recv"):  # up to torch 2.7 most collectives; only Python waits for them
+            if caller is None or caller.f_code.co_filename != C10D:
+                return self.op != "monitored_barrier"
+            given = caller.f_locals
+            return bool(given.get("async_op", given.get("async_ops")))  # the latter of coalesced calls
         while caller is not None and caller.f_code.co_filename == C10D:
             if caller.f_code.co_name == self.op:
                 return False
@@ -121,6 +138,13 @@ def _functional_reduce_op(caller: FrameType | None) -> str:
             return op.lower()
         caller = caller.f_back
     return ""
+
+
+def _sizes_of(tensor: torch.Tensor, splits: list[int], members: int) -> tuple[int, ...]:
+    """The elements of each part of a tensor that is split along its first dimension, evenly if no sizes are given."""
+    row = math.prod(tensor.shape[1:])
+    sizes = splits or [tensor.shape[0] // members] * members if tensor.dim() else [0] * members
+    return tuple([row * rows for rows in sizes])
 
 
 @cache

@@ -9,22 +9,28 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.events.event import Forming, Joining
+from ddpquiz.ranks.device import release
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in, locate
 from ddpquiz.ranks.messages import RunPlan
 
-_OUTLIVED: set[DistributedDataParallel] = set()  # models that lived when their group was destroyed
+_OUTLIVED: set[object] = set()  # models that lived when their group was destroyed, and on old torch the groups
+_HANGS = release(torch.__version__) < (2, 8)  # its main thread joins one of Gloo, which waits for the GIL
+_NOTE = (
+    "The script calls destroy_process_group(). Over Gloo, torch {version} hangs there in about half of all jobs{but}."
+)
 
 
 def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[], None]) -> None:
     """Report when this rank waits for the others to form a group; call `forget_groups` before each new one."""
-    _hold_models()
+    _hold_models(writer)
     original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
 
     @functools.wraps(original)
@@ -61,22 +67,44 @@ def _wait_for_all() -> None:
         store.wait(["ddpquiz all in"])
 
 
-def _hold_models() -> None:
-    """Never free a DDP model that lives when its group is destroyed: that deadlocks its rank (pytorch 190489)."""
+def _hold_models(writer: EventWriter) -> None:
+    """Never free a DDP model that lives when its group is destroyed: that deadlocks its rank (pytorch 190489).
+
+    Nor free the groups, where that may hang.
+    """
     models: weakref.WeakSet[DistributedDataParallel] = weakref.WeakSet()
-    original_init, original_destroy = DistributedDataParallel.__init__, dist.destroy_process_group
+    original_init = DistributedDataParallel.__init__
 
     @functools.wraps(original_init)
     def init(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
         models.add(self)
         original_init(self, *args, **kwargs)
 
-    @functools.wraps(original_destroy)
-    def destroy_process_group(*args: Any, **kwargs: Any) -> None:
+    def hold() -> None:
         _OUTLIVED.update(models)
-        original_destroy(*args, **kwargs)
+        if _HANGS:
+            _OUTLIVED.update(torch_private.groups())
+            _note_hang(writer, " under torchrun; this run keeps its groups, and so it ends")
 
     DistributedDataParallel.__init__ = init
+    _before_destroy(hold)
+
+
+def _note_hang(writer: EventWriter, but: str = "") -> None:
+    """Note that destroy_process_group, which is called now, may hang in this torch."""
+    if (group := default_group()) and group[2] == "gloo":
+        writer.note(_NOTE.format(version=torch.__version__, but=but))
+
+
+def _before_destroy(action: Callable[[], None]) -> None:
+    """Do something whenever a group is destroyed, first."""
+    original = dist.destroy_process_group
+
+    @functools.wraps(original)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> None:
+        action()
+        original(*args, **kwargs)
+
     dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = destroy_process_group
 
 
@@ -90,6 +118,8 @@ def watch_joining(
     writer: EventWriter, script: str, forget_groups: Callable[[], None], joined: Callable[[], object]
 ) -> None:
     """Report each forming of the default group; call `forget_groups` before it, and `joined` after it."""
+    if _HANGS:
+        _before_destroy(lambda: _note_hang(writer))
     original = dist.init_process_group
 
     @functools.wraps(original)

@@ -8,20 +8,32 @@ import atexit
 import ctypes
 import functools
 import itertools
+import sys
 import threading
 import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from ddpquiz.events.event import GatheredGradient, GradientChecksum, Operation, SearchedUnused
+from ddpquiz.events.event import (
+    CalledByThread,
+    CalledInHandler,
+    GatheredGradient,
+    GradientChecksum,
+    GroupsDestroyed,
+    Operation,
+    SearchedUnused,
+)
 from ddpquiz.plural import plural
-from ddpquiz.ranks.inside import process_groups, source_location
-from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.device import release
+from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
+from ddpquiz.ranks.inside.async_results import get_future
+from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.kernels import Kernels, registered
 from ddpquiz.ranks.inside.operations import (
     C10D,
@@ -54,11 +66,13 @@ class Recorder:
         self.searches = _Searches(writer)
         self.buckets = _Buckets(self.operations, self.searches)
         self.gathers = _Gathers(writer)
+        self.callers = _Callers(writer)
         self._has_noted = False
 
     def install(self, kernels: Kernels) -> None:
         """Let the kernels report calls from now on."""
         self._watch_wait()
+        self._watch_futures()
         self.operations.results.install()
         self.searches.install()
         self._watch_ends()
@@ -85,16 +99,21 @@ class Recorder:
             self.gathers.look(op, tensors, caller)
         if bucket == 0:
             self.buckets.report_gradients(tensors)
+            self.gathers.report()
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
         file, line = locate(caller) if bucket is None else self.buckets.locate(caller)
         tag = args[operator.tag] if operator.tag is not None and tensors and not tensors[0].is_cuda else 0
+        if bucket is None:
+            hand_reduced.note(op, members, tensors, file, line)
         number, now = next(self.numbers), self.writer.now()
+        self.callers.look(number, op, file, line, in_backward=self.private.graph_task_id() != -1)
         self.operations.running.add(number)
         operation = Operation(
             op, members, peer, tuple([tensor.shape for tensor in tensors]),
             name_of(tensors[0].dtype) if tensors else "",
             sum([tensor.numel() * tensor.element_size() for tensor in tensors]),
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket, tag,
+            operator.parts(args, len(members)),
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
         return OpenOperation(number, now, asynchronous, bucket, group)
@@ -140,7 +159,10 @@ class Recorder:
         @functools.wraps(original)
         def destroy(*args: Any, **kwargs: Any) -> None:
             self._note_in_flight("calls destroy_process_group")
+            group, (file, line) = args[0] if args else kwargs.get("group"), locate()
             original(*args, **kwargs)
+            if group is None or group is dist.GroupMember.WORLD or not dist.is_initialized():
+                self.writer.send(GroupsDestroyed(self.writer.now(), self.writer.rank, line, file))
 
         dist.destroy_process_group = destroy
         atexit.register(self._note_in_flight, "ends")
@@ -179,7 +201,53 @@ class Recorder:
         wait.__name__, wait.__doc__ = original.__name__, original.__doc__
         dist.Work.wait = wait
 
+    def _watch_futures(self) -> None:
+        """Report when the script waits for the future of an operation, as in `work.get_future().wait()`."""
+        operations, futures = self.operations, WeakKeyDictionary[Any, OpenOperation]()
+        original, original_wait = get_future, torch._C.Future.wait  # what get_future returns
 
+        @functools.wraps(original)
+        def future_of(work: Any) -> Any:
+            operations.results.use(work)
+            future = original(work)
+            if (opened := operations.by_work.get(id(work))) and opened.asynchronous:
+                futures[future] = opened
+            return future
+
+        @functools.wraps(original_wait)
+        def wait(future: Any, *args: Any, **kwargs: Any) -> Any:
+            opened, failed = futures.pop(future, None), True
+            since = operations.waits(opened) if opened else 0.0
+            try:
+                done = original_wait(future, *args, **kwargs)
+                failed = False
+            finally:
+                if opened:
+                    operations.remove(opened)
+                    operations.waited(opened, since, failed=failed)
+            return done
+
+        dist.Work.get_future, torch._C.Future.wait = future_of, wait
+
+
+class _OnOldGloo(Recorder):
+    """On torch before 2.9, where Gloo sums in a reduce-scatter that asks for the mean."""
+
+    _has_warned = False
+
+    def issue(self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
+        if operator.op.startswith("reduce_scatter") and not self._has_warned:
+            is_on_gloo = all(tensor.is_cpu for tensor in tensors_in(args[operator.inputs]))
+            if is_on_gloo and operator.reduce_op(args, caller) == "avg":
+                self._has_warned = True
+                self.writer.note(_SUMMED_MEAN.format(op=operator.op, version=torch.__version__))
+        return super().issue(operator, args, caller)
+
+
+_SUMMED_MEAN = (
+    "The script calls {op} with ReduceOp.AVG, and Gloo of torch {version} returns the sum instead, without an error. "
+    "Use torch 2.9 or newer."
+)
 _IN_FLIGHT = (
     "The script {ends} while {what} still ran in the background, and nobody had waited for {them}: under torchrun, "
     'torch may abort the rank there ("terminate called without an active exception"). Call wait() on the works.'
@@ -200,7 +268,8 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
     """Return a recorder that is installed, or None if this torch does not allow that."""
     try:
         kernels = registered()
-        recorder = Recorder(writer, kernels.private, values=values, every_wait=every_wait)
+        kind = Recorder if release(torch.__version__) >= (2, 9) else _OnOldGloo
+        recorder = kind(writer, kernels.private, values=values, every_wait=every_wait)
         recorder.install(kernels)
         process_groups.watch_new_groups(writer)
     except (AttributeError, RuntimeError) as missing:
@@ -346,6 +415,42 @@ class _Buckets:
         self.open = []
 
 
+_MOST_HANDLED = 100  # calls in a handler that are reported
+
+
+class _Callers:
+    """Reports from where a call is made if that may explain why it does not fit: a handler, or another thread."""
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer = writer
+        self._threads: set[tuple[str, int]] = set()
+        self._handled = 0
+
+    def look(self, number: int, op: str, file: str, line: int, *, in_backward: bool) -> None:
+        """Look at the thread and the exception of the call that is made now."""
+        if (error := sys.exc_info()[1]) is not None and self._handled < _MOST_HANDLED:
+            self._handled += 1
+            raised_in, raised_at = _raised_at(error)
+            message = printable(str(error).partition("\n")[0]) if type(error).__module__ == "builtins" else ""
+            self.writer.send(CalledInHandler(
+                self.writer.now(), self.writer.rank, raised_at, number, raised_in, type(error).__qualname__, message
+            ))  # fmt: skip
+        is_main = in_backward or threading.get_ident() == threading.main_thread().ident
+        if not is_main and (file, line) not in self._threads and len(self._threads) < _MOST_HANDLED:
+            self._threads.add((file, line))
+            self.writer.send(CalledByThread(self.writer.now(), self.writer.rank, line, file, op))
+
+
+def _raised_at(error: BaseException) -> tuple[str, int]:
+    """The innermost line of the script's own code in the traceback of an exception."""
+    place, at = ("", 0), error.__traceback__
+    while at is not None:
+        if source_location.is_own(at.tb_frame.f_code.co_filename):
+            place = at.tb_frame.f_code.co_filename, at.tb_lineno
+        at = at.tb_next
+    return place
+
+
 class _Searches:
     """Whether DDP's search for unused parameters finds any, by the maps that its reducer sums: 0 if one is unused."""
 
@@ -374,10 +479,10 @@ class _Gathers:
         self.writer = writer
         self._seen: set[tuple[str, int]] = set()
         self._open: list[tuple[Any, Any, str, str, int]] = []  # the list of the script, what was in it, op and place
-        register_optimizer_step_post_hook(lambda *_: self._report())
+        register_optimizer_step_post_hook(lambda *_: self.report())
 
     def look(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> None:
-        """Remember a call that gathers such a tensor until the next step of an optimizer; each line once.
+        """Remember a call that gathers such a tensor until a backward pass of DDP, or the next step; each line once.
 
         Of a vector for each sample, which a loss may compare; single numbers are gathered to be printed.
         """
@@ -389,7 +494,7 @@ class _Gathers:
             listed = _argument(caller, "tensor_list")
             self._open.append((listed, list(listed) if type(listed) is list else None, op, file, line))
 
-    def _report(self) -> None:
+    def report(self) -> None:
         """Report those that did not put a tensor of its own into the list, as the usual remedy does."""
         opened, self._open = self._open, []
         for listed, before, op, file, line in opened:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from ddpquiz.ranks.inside.event_writer import printable
 from ddpquiz.ranks.inside.source_location import find_place, is_own, outward
 
 _STILL = 0.2  # seconds after which a thread that uses no processor stands still
@@ -111,11 +112,7 @@ def _waits_for(frame: FrameType, own: FrameType) -> str:
             inner = sys._current_frames().get(waited.ident or 0)  # noqa: SLF001  # the same
             file, line = find_place(inner)
             where = f", which is at {Path(file).name}:{line}" if line else ""
-            return _printable(f"thread {waited.name}{where}")
+            return printable(f"thread {waited.name}{where}")
         if isinstance(waited, multiprocessing.process.BaseProcess):
-            return _printable(f"process {waited.name} (PID {waited.pid})")
+            return printable(f"process {waited.name} (PID {waited.pid})")
     return ""
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:200]

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from ddpquiz.events.event import StoreWaiting
 from ddpquiz.ranks.inside import process_groups
-from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.source_location import locate, outward
 
 _WAITING = ("get", "wait", "multi_get", "queue_pop", "barrier")
@@ -50,4 +50,4 @@ def _forms_a_group(frame: FrameType) -> bool:
 
 def _keys_in(asked: object) -> tuple[str, ...]:
     keys = asked if isinstance(asked, list | tuple) else [asked]
-    return tuple("".join(c if c.isprintable() else "?" for c in str(key))[:200] for key in keys[:_MOST])
+    return tuple(printable(str(key)) for key in keys[:_MOST])

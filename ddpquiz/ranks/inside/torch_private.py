@@ -36,6 +36,7 @@ _DIRECT_NAMES = {
     "is_profiled": "autograd._profiler_enabled",
     "in_graph": "_C._distributed_c10d._allow_inflight_collective_as_graph_input",
     "interpreter": "_C._functorch.peek_interpreter_stack",
+    "asynchronous": "_C._distributed_c10d.AllreduceOptions.asyncOp",
 }
 
 
@@ -81,6 +82,7 @@ class DirectPrivate:
     is_profiled: Callable[[], bool]
     in_graph: Callable[[], bool]  # a compiled graph takes works as inputs
     interpreter: Callable[[], Any]  # of torch.func's transformations; None: none is active
+    asynchronous: Any  # the option that says whether a call is; before torch 2.8 it does not exist
 
 
 def find() -> TorchPrivate:
@@ -109,6 +111,11 @@ def redispatch(overload: Any) -> Callable[..., Any]:
     """Return what calls the kernels of an operator that come after a dispatch key."""
     found: Callable[..., Any] = overload._handle.redispatch_boxed  # noqa: SLF001
     return found
+
+
+def groups() -> list[Any]:
+    """Return the process groups that this process has formed; none if torch does not tell them."""
+    return list(getattr(getattr(torch.distributed.distributed_c10d, "_world", None), "pg_map", ()))
 
 
 def default_store() -> Any:

@@ -58,7 +58,7 @@ def watch(writer: EventWriter, script: str) -> None:
     def mark(kind: Callable[..., Mark], *details: object) -> None:
         writer.send(kind(writer.now(), writer.rank, line_in(script), *details))
 
-    draws, reads, drift = _Draws(mark), _Reads(writer), drift_marks.watch(mark)
+    draws, reads, drift = _Draws(mark), _Reads(writer), drift_marks.watch(mark, writer)
     register_optimizer_step_post_hook(lambda optimizer, *_: draws.step(drift.after_step(optimizer)))
     register_optimizer_step_post_hook(lambda *_: reads.step())
     _watch_sharding(mark)

@@ -49,7 +49,7 @@ HELP = Hotkey("?", "help", "the keys that work now")
 BACK = Hotkey("esc", "back", "back from this page (or q, backspace, or the key that opened it)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 QUIT = Hotkey("q", "quit", "leave; everything is saved already")
-_SCREENS = {"home": "the home screen", "stages": "the stages"}
+_SCREENS = {"home": "the home screen", "lessons": "the list of lessons", "stages": "the stages"}
 _GO_ON = ("space", "enter")
 _MORE = Hotkey("space", "next page", "show the next screenful")
 _MISSING = {  # what a key that means the same on all screens would need here
@@ -273,7 +273,9 @@ class KeyScreen(ABC):
             self.more = more
             return self.foot(screen.console.width)
 
-        screen.paint(Constrain(self.shown(), MEASURE), foot, turns=bool(self.turning))
+        screen.paint(
+            Constrain(self.shown(), MEASURE), foot, turns=bool(self.turning), arrows=bool(self._scrolling("up"))
+        )
 
     def show(self, console: Console) -> None:
         """Run the loop on a screen of its own."""
@@ -306,9 +308,15 @@ class KeyScreen(ABC):
                 continue
             elif key in self.leaving:
                 self.press(QUIT.key)
-            elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
+            elif key not in ("", "resize") and not self._scrolled(screen, key):
                 self.handle_key(key)
         self._away = None
+
+    def _scrolled(self, screen: Screen, key: str) -> bool:
+        """Scroll by a key, and return whether it scrolls; the note was about the key before."""
+        scrolled = screen.scroll(self._scrolling(key))
+        self.note = "" if scrolled else self.note
+        return scrolled
 
     def _follow(self, screen: Screen, added: Hashable, focus: Hashable) -> None:
         """Scroll to what was added or marked since the last frame."""

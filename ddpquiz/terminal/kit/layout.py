@@ -147,9 +147,9 @@ def _stripped(line: list[Segment]) -> list[Segment]:
 
 @dataclass(frozen=True, slots=True)
 class Barred:
-    """Text with a bar at its left."""
+    """A part with a bar at its left."""
 
-    body: Text
+    body: RenderableType
     style: str = "accent"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -158,6 +158,21 @@ class Barred:
             yield bar
             yield from line
             yield Segment.line()
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The first lines of a text; the last of them ends in an ellipsis if there are more."""
+
+    text: Text
+    lines: int = _LINES
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.update(width=options.max_width - 2, height=None)
+        lines = console.render_lines(self.text, room, pad=False)
+        for number, line in enumerate(lines[: self.lines], 1):
+            more = [Segment("…")] if number == self.lines < len(lines) else []
+            yield Segments([*line, *more, Segment.line()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +199,7 @@ class Folded:
             return
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
         most = max(_LINES, console.height // 6)
-        for number, line in enumerate(lines[:most], 1):
-            more = [Segment("…")] if number == most < len(lines) else []
-            yield Segments([*line, *more, Segment.line()])
-        yield Group(*self.answer)
+        yield Group(Brief(self.question, most), *self.answer)
         if len(lines) > most or len(self.more) > 1:
             yield Group(*section(self.title, self.question, *self.more))
 

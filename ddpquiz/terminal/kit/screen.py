@@ -77,11 +77,12 @@ class Screen:
         foot: RenderableType | Callable[[bool], RenderableType] | None = None,
         *,
         turns: bool = True,
+        arrows: bool = True,
     ) -> None:
         """Show a frame; if the body is too tall, a line above the foot says how much of it is hidden.
 
         A foot may be drawn anew, in as many lines, if there is more of the body below. `turns` says whether a key
-        shows the next screenful, so that it helps to name the page.
+        shows the next screenful, so that it helps to name the page; `arrows`, whether ↑ and ↓ scroll.
         """
         self.open()
         width, height = self.console.size
@@ -106,9 +107,15 @@ class Screen:
         if callable(foot) and not self.at_end:
             tail = self._lines(foot(True), width)[:height]
         if self._beyond:
-            tail = [*self._lines(self._hidden(turns=turns), width), *tail]
+            tail = [*self._lines(self._hidden(turns=turns, arrows=arrows), width), *tail]
         shown += [[] for _ in range(height - len(shown) - len(tail))]
         self._write(_FRAME.format(self._encode([*shown, *tail][:height], width)))
+
+    @staticmethod
+    def pages(rows: int, height: int) -> int:
+        """How many screenfuls so many rows are, on a screen of this height whose last row names the keys."""
+        room = height - 1
+        return 1 if rows <= room else 1 + math.ceil((rows - room + 1) / max(1, room - 2))
 
     def scroll(self, key: str) -> bool:
         """Scroll by a key, which the next `paint` shows; return False if the key does not scroll."""
@@ -146,7 +153,7 @@ class Screen:
     def at_end(self) -> bool:
         return self._top >= self._beyond
 
-    def _hidden(self, *, turns: bool) -> Text:
+    def _hidden(self, *, turns: bool, arrows: bool) -> Text:
         above, below = self._top, self._beyond - self._top
         parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
         step = max(1, self._page - 1)
@@ -154,7 +161,10 @@ class Screen:
         is_long = turns and pages > 2 and step >= _FEWEST
         of = [f"page {1 + math.ceil(above / step)} of {pages}"] if is_long else []
         back = ["page up: back"] if is_long and above else []
-        return Text(" · ".join([*of, *parts, "↑ ↓ scroll", *back]), style="italic", no_wrap=True, overflow="ellipsis")
+        scroll = "↑ ↓ scroll" if arrows else "page up, page down: scroll"
+        return Text(
+            " · ".join([*of, *parts, scroll, *(back * arrows)]), style="italic", no_wrap=True, overflow="ellipsis"
+        )
 
     def _lines(self, shown: RenderableType, width: int) -> list[list[Segment]]:
         options = self.console.options.update(width=width, height=None)

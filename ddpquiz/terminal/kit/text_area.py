@@ -7,9 +7,12 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import textwrap
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -18,6 +21,7 @@ from rich.text import Text
 
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import plain
 
 _ROWS = 6  # visible rows of the text
@@ -144,18 +148,44 @@ def open_file(file: Path) -> None:
     _run(_editor(), file)
 
 
-_USUAL = ("editor", "nano", "vim", "vi")
+_USUAL = ("nano", "editor", "vim", "vi")  # the first of them names its keys on the screen
+_HOW_TO_LEAVE = {  # by what the name of a program begins with
+    ("nano", "pico"): "Ctrl+o and enter save, ctrl+x leaves.",
+    ("vi", "nvim"): "I lets you type; esc, then :wq and enter, saves and leaves.",
+    ("emacs",): "Ctrl+x ctrl+s saves, ctrl+x ctrl+c leaves.",
+    ("micro",): "Ctrl+s saves, ctrl+q leaves.",
+}
 
 
 def _editor() -> str:
-    set_editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    editor = set_editor or next(filter(shutil.which, _USUAL), None)
+    editor = _set_editor() or next(filter(shutil.which, _USUAL), None)
     if not editor:
         raise UserError("No editor is set, and none of the usual ones is installed; set EDITOR.")
     return editor
 
 
+def _set_editor() -> str | None:
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR")
+
+
+@cache  # once for each editor: whoever opens it again knows
+def _introduce(editor: str) -> None:
+    """Say which editor opens, how to leave it, and how to choose another; wait for a learner who has not chosen it."""
+    if not is_interactive():
+        return
+    program = shlex.split(editor)[0]
+    program = os.path.realpath(shutil.which(program) or program) if program == "editor" else program
+    name = Path(program).name.partition(".")[0]  # such as vim.basic
+    how = next((how for names, how in _HOW_TO_LEAVE.items() if name.startswith(names)), "Save the file, and close it.")
+    print(f"\n{name} opens. {how}\nTo use another editor, set EDITOR.", end=" ", flush=True)
+    if not _set_editor():
+        print("Press enter to open this one.", end=" ", flush=True)
+        sys.stdin.readline()
+
+
 def _run(editor: str, file: Path) -> None:
+    with suppress(ValueError, IndexError):  # no command line; to start it says so
+        _introduce(editor)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor
     try:
         subprocess.run([*shlex.split(editor), str(file)], check=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.progress import LabStanding
-from ddpquiz.learning.statistics import LATELY, Band, Day, Misled, Recall, Share, Statistics
+from ddpquiz.learning.statistics import AHEAD, LATELY, Band, Day, Misled, Recall, Share, Statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -87,9 +87,13 @@ def streak(days: int) -> str:
 def _days(now: Statistics) -> RenderableType:
     each = now.seconds / len(now.days)
     done = sum(day.done for day in now.days.values())
+    what = plural(done, "card, question or step", "cards, questions and steps of lessons")
     rows = [
         ("Streak", f"{streak(now.streak)} (longest: {now.longest})"),
-        ("Done", f"{plural(done, 'card or question', 'cards and questions')} on {plural(len(now.days), 'day')}"),
+        (
+            "Done",
+            f"{what} on {plural(len(now.days), 'day')}",
+        ),
         ("Time", f"{duration(now.seconds)}, {duration(each)} per study day"),
     ]
     return columns((Text(name, style="quiet"), Text(words)) for name, words in rows)
@@ -130,6 +134,9 @@ def _share(share: Share) -> Text:
 def _forecast(now: Statistics, width: int) -> RenderableType:
     """Draw one column per day, today first: its bar, its count, and its name."""
     counts = (now.due, *now.ahead)
+    again = [Text(f"{plural(now.again, 'card')} coming again today")] if now.again else []
+    if not any(counts):
+        return Group(Text(f"None now, and none in the next {AHEAD} days.", style="quiet"), *again)
     cell = max(4, len(f"{max(counts)}") + 1)
     counts = counts[: max(1, width // cell)]
     names = ["now", *(_DAYS[(now.day.weekday() + ahead) % 7] for ahead in range(1, len(counts)))]
@@ -138,7 +145,6 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
     lines = [Text("".join(f"{word:<{cell}}" for word in row).rstrip()) for row in (bars, map(str, counts), names)]
     lines[0].stylize("accent")
     lines[2].stylize("quiet")
-    again = [Text(f"{plural(now.again, 'card')} coming again today")] if now.again else []
     return Group(*lines, *again)
 
 

@@ -12,12 +12,13 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import LessonStep, LineChange, Listing, Shows
 from ddpquiz.curriculum.listing import marked_change, places_of_line
-from ddpquiz.terminal.kit.layout import MEASURE, columns, indented, new_table, spaced
+from ddpquiz.terminal.kit.layout import MEASURE, Barred, columns, indented, new_table, spaced
 from ddpquiz.terminal.kit.style import code, console, plain, prose
 
 ROWS, COLUMNS = 17, 76  # of a screen of 80 x 24, what is left to a step by the lines around it
 _AROUND = 24 - ROWS  # rows of a screen that are not the step's
 _MARGIN = 4  # columns at the right
+_BAR = 4  # columns at the left of what was printed
 _TAB = "    "
 _CODE_SPAN = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 _BEGINS_BLOCK = re.compile(r"\s|[#>|=]|[-+*](\s|$)|---|\*\*\*|\d+[.)]\s|[`~]{3}")  # what makes a line more than prose
@@ -53,14 +54,19 @@ def result_parts(printed: Mapping[int, str], then: str, *, ended: str = "") -> l
         name = Text(f"rank {rank}", style="quiet")
         shown = code(text, "") if text else Text("prints nothing", style="quiet")
         rows.append([shown if text else Text.assemble(name, " ", shown)] if named else [name, shown])
-    parts: list[RenderableType] = [indented(columns(rows))]
+    parts: list[RenderableType] = [output_of(columns(rows))]
     parts += [Text(plain(ended), style="bad")] if ended else []
     return [*parts, *([markdown_of(then)] if then else [])]
 
 
 def names_itself(printed: Mapping[int, str]) -> bool:
-    """Return whether each rank that prints something names itself in it."""
-    return all(text.startswith(f"rank {rank}") for rank, text in printed.items() if text)
+    """Return whether each rank that prints something names itself in each line of it."""
+    return all(line.startswith(f"rank {rank}") for rank, text in printed.items() for line in text.splitlines())
+
+
+def output_of(shown: RenderableType) -> RenderableType:
+    """Draw what ranks printed so that it can be told from code."""
+    return indented(Barred(shown, "quiet"))
 
 
 def values_table(labels: Sequence[str], values: Mapping[str, Mapping[int, str]], width: int) -> RenderableType:
@@ -68,14 +74,14 @@ def values_table(labels: Sequence[str], values: Mapping[str, Mapping[int, str]],
     ranks = sorted({rank for label in labels for rank in values.get(label, ())})
     rows = [[label, *(values.get(label, {}).get(rank, "") for rank in ranks)] for label in labels]
     rows = [[plain(cell) for cell in row] for row in [["rank", *map(str, ranks)], *rows]]
-    if sum(max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)) > min(width, MEASURE) - _MARGIN:
+    if sum(max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)) > min(width, MEASURE) - _MARGIN - _BAR:
         rows = [list(column) for column in zip(*rows, strict=True)]
         table = new_table(rows[0], left=range(len(rows[0])))
     else:
         table = new_table(rows[0])
     for row in rows[1:]:
         table.add_row(*row)
-    return table
+    return output_of(table)
 
 
 def changed_listing(source: str, change: LineChange) -> RenderableType:

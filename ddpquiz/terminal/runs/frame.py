@@ -177,7 +177,8 @@ def top(shown: RunFrame, hint: Hint | None = None) -> list[RenderableType]:
         if hint.place:
             parts.insert(0, Text(hint.place, style="accent"))
         parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
-        parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
+        said = prose(prediction, _MARKS.get(prediction[0], "")) if prediction else None
+        parts += [*([Text()] if shown.ended_well else []), said] if said else []  # a result stands apart
         parts += [prose(why)] if why else []
     return [*parts, *_notes(shown)]
 

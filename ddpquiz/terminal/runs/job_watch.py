@@ -6,14 +6,14 @@ The files of its ranks are read again and again; `JobFollower` says what they ho
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.diagnosis import diagnose_record
-from ddpquiz.diagnosis.report import limits_of, position_cells, source_of
+from ddpquiz.diagnosis.report import explained_by, limits_of, position_cells, source_of
 from ddpquiz.diagnosis.verdict import AlikeRanks, Diagnosis, RankPosition, alike_ranks
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
@@ -23,13 +23,13 @@ from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_files import read_rank_files
 from ddpquiz.plural import plural
 from ddpquiz.ranks.inside.rank_writer import boot_id
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import bullets, columns, section, show, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.frame import on_screen, running, top
-from ddpquiz.terminal.runs.run_screen import RunScreen
+from ddpquiz.terminal.runs.run_screen import LESSON, RunScreen
 
 _FOLDER_PACE = 0.5  # seconds between two looks at the folder
 _SHARE = 0.2  # of the time that reading may take
@@ -113,6 +113,39 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
+class VerdictScreen(KeyScreen):
+    """A verdict to read, and the lesson that explains it."""
+
+    def __init__(self, page: RenderableType, lesson: Callable[[], RenderableType]) -> None:
+        super().__init__()
+        self._page, self._lesson = page, lesson
+        self._is_lesson = False
+
+    @property
+    def scene(self) -> bool:
+        return self._is_lesson
+
+    @property
+    def reading(self) -> bool:
+        return True
+
+    def body(self) -> RenderableType:
+        return self._lesson() if self._is_lesson else self._page
+
+    def keys(self) -> list[Hotkey]:
+        return [BACK, HELP] if self._is_lesson else [LESSON, HELP, _DONE]
+
+    def press(self, key: str) -> None:
+        if self._is_lesson:
+            self._is_lesson = key not in (*GOES_BACK, LESSON.key)
+        elif key == LESSON.key:
+            self._is_lesson = True
+        elif key in GOES_BACK:
+            self.left = True
+
+
+_DONE = Hotkey("q", "leave", "leave; the verdict stays in the terminal (enter and esc do it too)", also=("enter",))
+
 _STYLES = {"none": "good", "quiet": "", "stopped": "warn", "unknown": "warn"}  # of titles; those of faults are bad
 
 
@@ -124,12 +157,12 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
         parts += section("Where the ranks stand", columns(map(_position_row, verdict.positions)))
     if verdict.together:
         parts += [Text(), prose(plain(verdict.together))]
-    if verdict.advice:
-        parts += section("Look next", prose(verdict.advice))
+    sentences = (verdict.advice, explained_by(verdict))
+    parts += section("Look next", *(prose(sentence) for sentence in sentences if sentence))
     if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
     if verdict.evidence:
-        parts += section("Lines of the logs", bullets(Text(plain(text)) for text in verdict.evidence))
+        parts += section("What this rests on", bullets(Text(plain(text)) for text in verdict.evidence))
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 

@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, remarks, result
-from ddpquiz.terminal.runs.run_screen import RunScreen
+from ddpquiz.terminal.runs.run_screen import Lesson, RunScreen
 
 _PACE = 0.3  # seconds that a step is shown while it plays
 _PLAY = Hotkey("a", "play all", "play the calls one after the other, or stop")
@@ -36,13 +36,16 @@ _AFTER = (
 )
 
 
-def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_end: bool = False) -> RunState:
+def replay(
+    events: Sequence[Event], console: Console, *, stay: bool = False, at_end: bool = False, lesson: Lesson | None = None
+) -> RunState:
     """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback.
 
     With `stay`, in the middle of a sitting, nothing is left there. With `at_end`, the last step is shown first.
     """
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         shown = ReplayScreen(events, screen, len(events) if at_end else 0, leave=_BACK if stay else LEAVE)
+        shown.lesson = lesson
         shown.loop(screen, keys)
     state = shown.state
     if not stay:
@@ -202,6 +205,6 @@ class EndScreen(RunScreen):
         Finishing it also leaves this page, since the last step shows the same.
         """
         walk = ReplayScreen(self._events, self.screen, at, hint=self.hint)
-        walk.note = note
+        walk.note, walk.lesson = note, self.lesson
         walk.loop(self.screen, self._keys)
         self.left = walk.finished

@@ -1,7 +1,7 @@
 """A run on a screen that keys control: its picture, or instead a log, the script, what to try next, or the legend."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from rich.console import Group, RenderableType
@@ -19,10 +19,12 @@ from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
 from ddpquiz.terminal.runs.summary import summary
 
-_Page = Literal["picture", "source", "tries", "summary"]
-_PAGES: dict[str, _Page] = {"v": "source", "t": "tries", "s": "summary"}
+Lesson = Callable[[str], RenderableType]  # draws the lesson of a concept
+_Page = Literal["picture", "source", "tries", "summary", "lesson"]
+_PAGES: dict[str, _Page] = {"v": "source", "t": "tries", "s": "summary", "l": "lesson"}
 _DIGITS = "0123456789"
 _SCROLLING = (Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom"))
+LESSON = Hotkey("l", "lesson", "read the lesson that explains what happened")
 _ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
 
@@ -30,6 +32,7 @@ class RunScreen(KeyScreen):
     """The picture of a run, and pages that keys open instead. Subclasses say what the picture is."""
 
     can_start = False  # whether a suggestion can be started from here
+    lesson: Lesson | None = None  # set where a run that failed offers the lesson that explains it
     seldom_keys: tuple[Hotkey, ...] = ()  # named after all others, where there is room
 
     def __init__(self, screen: Screen) -> None:
@@ -127,10 +130,14 @@ class RunScreen(KeyScreen):
                 return Group(*tries(self._suggestions(), numbered=self.can_start)), ()
             case "summary":
                 return summary(summarize(self.state.timeline, self.state.time, self.state.script)), ()
-            case rank:
+            case "lesson" if self.lesson and self.state.end:
+                return self.lesson(self.state.end.concept), ()
+            case int(rank):
                 if not self.screen.scrolled or self.screen.at_end:
                     self.screen.to_end()
                 return log(self.state, rank, width), [Text(f"rank {rank}", style="head")]
+            case _:  # a step of the run before its end
+                return self.picture()
 
     def _open(self, page: _Page | int) -> None:
         """Open a page, or go back from it with the key that opened it."""
@@ -146,7 +153,8 @@ class RunScreen(KeyScreen):
         has_script = self.state.began is not None and self.state.began.backend != SIMULATED
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
-        return [*logs, *trying, *account, *([source] if has_script else [])]
+        is_explained = self.lesson and self.state.end and self.state.end.concept
+        return [*([LESSON] if is_explained else []), *logs, *trying, *account, *([source] if has_script else [])]
 
     def _keys_of_help(self) -> list[Hotkey]:
         return [BACK, *_SCROLLING, *self._page_keys()]

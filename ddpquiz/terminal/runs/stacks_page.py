@@ -1,6 +1,6 @@
 """Where the threads of running ranks are, as a page."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,12 +11,12 @@ from ddpquiz.ranks.process_stacks import ProcessStacks
 from ddpquiz.terminal.kit.style import plain
 
 
-def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
-    """Draw each process with its threads; a rank's children come after it."""
+def stacks_page(processes: Iterable[ProcessStacks], ranks: Mapping[int, int]) -> RenderableType:
+    """Draw each process with its threads; a rank's children come after it. `ranks` are those of processes."""
     parts: list[RenderableType] = []
     seen: set[int | None] = set()
     for process in processes:
-        head = Text(f"{_name(process, seen)}, process {process.pid}", style="bold")
+        head = Text(f"{_name(process, ranks, seen)}process {process.pid}", style="bold")
         seen.add(process.rank)
         parts += [Text()] * bool(parts) + [head.append(f": {process.why}" if process.why else "", style="not bold")]
         for number, frames in enumerate(process.threads):
@@ -24,11 +24,11 @@ def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
     return Group(*parts)
 
 
-def _name(process: ProcessStacks, seen: Collection[int | None]) -> str:
-    """What a process is; a rank comes before its children."""
+def _name(process: ProcessStacks, ranks: Mapping[int, int], seen: Collection[int | None]) -> str:
+    """What a process is, before its number; a rank comes before its children."""
     if process.rank is None:
-        return "a child"
-    return f"a child of rank {process.rank}" if process.rank in seen else f"rank {process.rank}"
+        return f"rank {ranks[process.pid]}, " if process.pid in ranks else "a child, " if seen else ""
+    return f"a child of rank {process.rank}, " if process.rank in seen else f"rank {process.rank}, "
 
 
 def _frames(frames: Iterable[Frame]) -> Table:

@@ -24,7 +24,7 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint, frame, on_screen, remarks, torchrun
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen
-from ddpquiz.terminal.runs.run_screen import RunScreen
+from ddpquiz.terminal.runs.run_screen import Lesson, RunScreen
 from ddpquiz.terminal.runs.script import suggestions, tries
 
 _PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
@@ -47,6 +47,7 @@ class LiveOptions:
     whether the page of a run that has ended waits for a key; None: only if it does not fit on the screen. With `step`,
     a run opens at its first operation once it has ended. With `brief`, a run that ends well waits for no key: the
     caller shows its result. With `summary`, its account is printed afterwards, and holds all advice.
+    `lesson` draws the one that explains a failure.
     """
 
     hint: Hint | None = None
@@ -55,6 +56,7 @@ class LiveOptions:
     step: bool = False
     brief: bool = False
     summary: bool = False
+    lesson: Lesson | None = None
 
 
 class ShownRuns(NamedTuple):
@@ -114,7 +116,7 @@ def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScre
             view.loop(screen, keys)
     ended = run.seen.end
     end = EndScreen(run.seen, recent.events, screen, keys, options.hint)
-    end.can_start, end.chosen = view.can_start, view.chosen
+    end.can_start, end.chosen, end.lesson = view.can_start, view.chosen, options.lesson
     if end.chosen or view.is_terminated or (options.brief and not view.outlasted and _ended_well(run.seen)):
         return end
     interrupted = ended is not None and ended.why == INTERRUPTED

@@ -81,7 +81,7 @@ class Home(SittingScreen):
         if self._page:
             return self._page
         best, *others = advise(self._now)
-        following = [("Next", Text.assemble(("enter", "key"), f"  {plain(best.what)}: {plain(best.why)}"))]
+        following = [("Next", Text.assemble(("enter", "key"), f"  {plain(best.what)}\n", (plain(best.why), "quiet")))]
         keyed = {_KEYS[one.act]: one.what for one in others if one.act is not best.act}
         if keyed and not self._now.fresh:
             following.append(
@@ -99,7 +99,7 @@ class Home(SittingScreen):
             self._next_key(),
             study,
             more_key(now.more) if now.more else None,
-            Hotkey("l", "lesson", self._lesson()) if now.path else None,
+            Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
             Hotkey("t", "test", f"ten questions about {about}"),
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
             if demo
@@ -118,9 +118,9 @@ class Home(SittingScreen):
             case "q":
                 self.left = True
             case "enter" | "space":
-                self.press(_KEYS[self._best.act])
-            case "l" if path := self._now.path:
-                self._visit(lambda: self.learn(path.concept))
+                self._do(self._best)
+            case "l":
+                self._visit(self.choose_lesson)
             case "s" if "s" in known:
                 self._study(NEW_A_DAY, ahead=_STUDY not in self.keys())
             case "n" if "n" in known:
@@ -155,16 +155,17 @@ class Home(SittingScreen):
         """What is best done next."""
         return advise(self._now)[0]
 
-    def _lesson(self) -> str:
-        path = self._now.path
-        if path is None or path.current is None:
-            return ""
-        return f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}'
-
     def _next_key(self) -> Hotkey:
         return Hotkey(
             "enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}", also=("space",)
         )
+
+    def _do(self, advice: Advice) -> None:
+        concept = advice.concept
+        if advice.act is Act.LEARN and concept:
+            self._visit(lambda: self.learn(concept))
+        else:
+            self.press(_KEYS[advice.act])
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
         self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))
@@ -188,6 +189,11 @@ class Home(SittingScreen):
 
     def learn(self, concept: Concept) -> None:
         run_session(PathScreen(self._inside(), concept), console())
+
+    def choose_lesson(self) -> None:
+        from ddpquiz.terminal.sittings.lesson_list import LessonList  # the first screen does not wait for it
+
+        run_session(LessonList(self._inside()), console())
 
     def ask_questions(self, concept: Concept | None) -> None:
         from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the first screen does not wait for it
@@ -215,6 +221,7 @@ def look(context: SessionContext) -> Standing:
         path=path_to_go_on(context),
         core=len(context.catalog.core),
         core_read=sum(map(history.has_read, context.catalog.core)),
+        has_learned=bool(history.stages),
     )
 
 
@@ -273,7 +280,7 @@ def _in_a_line(parts: Iterable[Sequence[Text]]) -> Text:
 
 def _core(now: Standing) -> Text:
     """Draw how much of the core route was read."""
-    done = _BAR * now.core_read // now.core
+    done = max(_BAR * now.core_read // now.core, bool(now.core_read))  # the first lesson shows, too
     said = f"  {now.core_read} of {plural(now.core, 'lesson')}"
     return Text.assemble(("━" * done, "good"), ("─" * (_BAR - done), "quiet"), said)
 

@@ -96,13 +96,16 @@ class PathScreen(SittingScreen):
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
-        where = f"Next is {self.path.position}." if now else "You have finished this path."
+        where = [Text(f"Next is {self.path.position}." if now else "You have finished this path.", style="accent")]
         read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
         ends = ending(self.context, concept) if concept.in_steps and read else ()
-        idea = [] if ends else [Barred(prose(concept.idea))]  # the end of a lesson says it, or what follows from it
-        head: list[RenderableType] = [Text(plain(concept.title), style="head"), *idea, Text()]
-        end = [*map(prose, ends), Text()] if ends else []
-        return Group(*head, stages(self.path), Text(), *end, Text(where, style="accent"), Text())
+        above: list[RenderableType] = [Barred(prose(concept.idea))]
+        if ends:
+            able, back = ends
+            above = [Text(), prose(f"✓ {able}", "good")]
+            where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
+        head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
+        return Group(*head, stages(self.path), Text(), *where, Text())
 
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)

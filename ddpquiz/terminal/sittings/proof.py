@@ -17,6 +17,7 @@ from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
+from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
@@ -63,6 +64,7 @@ def _begin(posed: Posed) -> None:
     asked = posed.question
     if asked.proof is None:
         raise UserError(f"{asked.key} has no proof that a machine can run, but a source: {asked.source}.")
+    require_demos()
     require_consent(asked.concept.rpartition("/")[0], asked.proof.origin)
     server()
 

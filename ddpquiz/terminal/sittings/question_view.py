@@ -262,8 +262,8 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
 
 
 def judged(answer: Answer) -> list[RenderableType]:
-    """Draw the right answer, why the others are wrong, the steps, and a check."""
-    posed, question = answer.posed, answer.posed.question
+    """Draw the right answer, why the others are wrong, the steps, and a check; `verdict` has said why yours is."""
+    posed, question, said = answer.posed, answer.posed.question, _belief(answer)
     parts: list[RenderableType] = []
     if question.options:
         chosen = answer.verdict.chosen
@@ -272,14 +272,19 @@ def judged(answer: Answer) -> list[RenderableType]:
         # The chosen ones first, then the right ones
         options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))
         parts += [
-            _judged_option(place + 1, one, chosen=place in chosen, missed=missed and one.right and place not in chosen)
+            _judged_option(
+                place + 1,
+                one,
+                chosen=place in chosen,
+                missed=missed and one.right and place not in chosen,
+                why="" if place in chosen and one.why == said else one.why,
+            )
             for place, one in options
         ]
     elif question.kind is Kind.SPOT:
-        parts += _judged_lines(question, answer.verdict)
+        parts += _judged_lines(question, answer.verdict, explained=bool(said))
     else:
         parts.append(_right_answer(answer))
-        parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
     if question.steps:
         parts += section("Steps", numbered(map(prose, question.steps)))
     if question.check:
@@ -333,24 +338,36 @@ def is_calculation(question: Question) -> bool:
     return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
 
 
-def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool) -> RenderableType:
+def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool, why: str) -> RenderableType:
     mark, style = ("✓", "good") if option.right else ("✗", "bad") if chosen else (" ", "quiet")
     text = code(option.text) if option.code else prose(option.text)
     label = Text(f"{mark}{'>' if chosen else ' '}{place}", style=style)
     more = [Text("missed: this is right too", style="warn")] if missed else []
-    return columns([(label, Group(text, *more, *([prose(option.why, "quiet")] if option.why else [])))])
+    return columns([(label, Group(text, *more, *([prose(why, "quiet")] if why else [])))])
 
 
-def verdict(answer: Answer) -> Text:
-    """Return in one line whether an answer is right."""
+def verdict(answer: Answer, *, counts: bool = True) -> Text:
+    """Return whether an answer is right, and if not, first of all why: what the learner believed.
+
+    Where it `counts`, that says what is earned.
+    """
     if answer.late and not answer.given:
         return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
     if answer.gave_up:
-        return Text("This is the solution; the question earns nothing.", style="warn")
+        return Text(f"This is the solution{'; the question earns nothing' * counts}.", style="warn")
     late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:
-        return Text(f"{late}✗ Wrong.", style="bad")
-    return Text(f"{late}✓ Right{', with a hint: half a point' if answer.hints else ''}.", style="good")
+        wrong = f"{late}✗ Wrong."
+        said = prose(f"{wrong} {_belief(answer)}".rstrip())
+        said.stylize("bad", 0, len(wrong))
+        return said
+    hinted = f", with a hint{': half a point' * counts}" if answer.hints else ""
+    return Text(f"{late}✓ Right{hinted}.", style="good")
+
+
+def _belief(answer: Answer) -> str:
+    """Return why a wrong answer is wrong; "" where that is not known, or stands beside each of several options."""
+    return "" if answer.posed.question.kind is Kind.CHOICES else next(iter(answer.verdict.whys), "")
 
 
 def _right_answer(answer: Answer) -> RenderableType:
@@ -384,15 +401,17 @@ def _script_view(question: Question, chosen: int | None = None) -> RenderableTyp
     return columns((_number(place, ">" if place == chosen else " "), line) for place, line in lines)
 
 
-def _judged_lines(question: Question, verdict: Verdict) -> list[RenderableType]:
-    """Draw the chosen line with why it is not at fault, the line at fault, and what should stand there."""
+def _judged_lines(question: Question, verdict: Verdict, *, explained: bool) -> list[RenderableType]:
+    """Draw the chosen line, the line at fault, and what should stand there.
+
+    Nothing is added to the chosen line if it was `explained`, otherwise where to look.
+    """
     at_fault, lines = fault(question), script_lines(question)
     rows: list[tuple[Text, RenderableType]] = []
     for place in verdict.chosen:
         if place != at_fault:
-            look = next(iter(question.hints), "")  # where nobody wrote why this line is right
-            why = verdict.whys or (f"The fault is in another line. {look}".rstrip(),)
-            shown = Group(_code(lines[place]), *(prose(each, "quiet") for each in why))
+            look = f"The fault is in another line. {next(iter(question.hints), '')}".rstrip()
+            shown = Group(_code(lines[place]), *([] if explained else [prose(look, "quiet")]))
             rows.append((_number(place, "✗>", "bad"), shown))
     mark = "✓>" if at_fault in verdict.chosen else "✓ "
     rows.append((_number(at_fault, mark, "good"), Group(_code(lines[at_fault]), Text("at fault", style="quiet"))))

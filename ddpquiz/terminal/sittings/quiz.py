@@ -17,8 +17,8 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
-from ddpquiz.learning import mastery, quiz, quiz_scores
-from ddpquiz.learning.answers import AnswerLog, SavedAnswer
+from ddpquiz.learning import answers, mastery, quiz, quiz_scores
+from ddpquiz.learning.answers import AnswerLog, SavedAnswer, with_hint_at_mistake
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
@@ -111,7 +111,12 @@ def ask_questions(context: SessionContext, choice: QuizChoice, console: Console,
     count = len(fitting) if choice.adaptive else choice.count
     asked = quiz.choose_questions(fitting, count, dice, right)
     opening = _already(catalog, earlier) if earlier else ""
-    fresh = quiz.begin(_on_machine(asked), dice, context.clock(), rules=choice.rules)
+    last = {row.item: row for row in rows}
+    asked = [
+        with_hint_at_mistake(one, row.given or "") if (row := last.get(one.key)) and row.credit == 0 else one
+        for one in _on_machine(asked)
+    ]
+    fresh = quiz.begin(asked, dice, context.clock(), rules=choice.rules)
     begun = _left_exam(context, choice, fresh, rows) if choice.exam and not piped else None
     if begun:
         opening = f"Going on with this exam: {len(begun.quiz.answers)} of {len(begun.quiz.asked)} have an answer."
@@ -438,8 +443,14 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
-        missed = self.context.questions({question.key for question in self.quiz.missed})  # to be posed anew
-        self.quiz = quiz.begin(missed, self._dice, self.context.clock(), retry=True)
+        wrong = {
+            one.posed.question.key: answers.answer_text(one.posed, one.given, one.verdict.chosen)
+            for one in self.quiz.answers
+            if not one.right
+        }
+        missed = self.context.questions(wrong.keys())  # to be posed anew
+        asked = [with_hint_at_mistake(question, wrong[question.key]) for question in missed]
+        self.quiz = quiz.begin(asked, self._dice, self.context.clock(), retry=True)
         self.entry = Entry()  # drop what was entered before the quiz was stopped
         self._log.close()
 

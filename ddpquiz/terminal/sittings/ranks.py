@@ -84,9 +84,11 @@ class Ranks:
 
     def demo(self, link: DemoLink, how: DemoVisit = PLAIN_VISIT) -> DemoOutcome | None:
         """Run a demo after a prediction; None if the learner declines the run. In a pipe, nothing is asked."""
+        from ddpquiz.ranks.device import require_demos
         from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.sittings.prediction import NoRun
 
+        require_demos()
         script, asked = script_of(link.run), None
         if how.predict and is_interactive():
             try:

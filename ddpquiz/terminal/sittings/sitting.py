@@ -36,7 +36,7 @@ class SessionContext:
 
     `open_lab` opens a lab, by its name, at a place in a guided path; `ranks` runs demos and proofs. `place` is where a
     sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen to which `q` leads,
-    `home` or `stages`; "" where it ends the program.
+    `home`, `lessons` or `stages`; "" where it ends the program.
     """
 
     catalog: Catalog

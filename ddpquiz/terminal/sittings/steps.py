@@ -7,27 +7,30 @@ imported when something runs: the first step does not wait for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, Concept, LessonStep, LineChange, Question, Shows
+from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
-from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.answers import save_answer, with_hint_at_mistake
 from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_seen, step_item
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
-from ddpquiz.terminal.kit.layout import Barred, header, indented, shown_path
+from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header, shown_path, spaced
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.pages.steps import (
@@ -52,19 +55,19 @@ if TYPE_CHECKING:
     from ddpquiz.learning.guided_path import PathHistory
     from ddpquiz.ranks.proof_runner import CodeRun, Observed
     from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
 
 _LOOK = 0.03  # seconds between two looks at the keys while ranks run
 _STAGES = Hotkey("esc", "stages", "back to the stages; the lesson goes on at this step")
 _LEAVE = Hotkey("q", "leave", "leave; the lesson goes on at this step")
 _BACK = Hotkey("u", "back", "look back at the page before this one; nothing is lost")
+_QUESTION = Hotkey("u", "question", "look at the question again: all its options, and why each is right or wrong")
 _TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays")
 _SKIP = Hotkey("s", "skip", "leave the rest of this step out")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
 _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
-_MORE = Hotkey("m", "more", "read what the lesson leaves out: second examples, measurements, rare details")
+_MORE = "read what the lesson leaves out: second examples, measurements, rare details; esc leads back to the step"
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
 
@@ -120,7 +123,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._reads_more = False
         self._started: _Started | None = None
         self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
-        self._dice = random.Random()  # noqa: S311
+        self._more_pages: dict[tuple[int, int], int] = {}  # by size of the screen
+        self._since = context.clock()  # when this step began
 
     # Where the learner is.
 
@@ -191,7 +195,15 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def turning(self) -> tuple[str, ...]:
-        return () if self._asks_now and not self._reads_more else ("enter", "space")
+        if self._reads_more or not (self._asks_now or self._is_right):
+            return ("enter", "space")
+        return () if self._asks_now else ("space",)  # who was right need not read all reasons
+
+    @property
+    def _is_right(self) -> bool:
+        """Whether the verdict on a right answer is shown."""
+        answer = self.visit.answer
+        return self.page is _Page.ASK and not self._own and answer is not None and answer.right
 
     @property
     def _asks_now(self) -> bool:
@@ -204,10 +216,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         head = header(f"{self.context.place}, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
-        if self._reads_more:
-            head = header(self.concept.title, "more")
-            return Group(head, Text(), Text("More", style="title"), markdown_of(self.concept.more))
-        return Group(head, Text(), self._drawn(), Text())
+        return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
+
+    def _more(self) -> RenderableType:
+        return Group(header(self.concept.title, "more"), Text(), framed([markdown_of(self.concept.more)]))
 
     def _drawn(self) -> RenderableType:
         step = self.step
@@ -220,7 +232,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case _Page.LISTING:
                 return framed([listing_view(step.listing.code if step.listing else "")])
             case _Page.ASK:
-                return self._drawn_item()
+                return framed([self._drawn_item()])
             case _Page.SEEN:
                 seen = prose("You have predicted and seen this demo already; `d` runs it again.")
                 return framed([seen, *([markdown_of(step.then)] if step.then else [])])
@@ -235,9 +247,11 @@ class LessonScreen(AnswerScreen, SittingScreen):
             back: list[RenderableType] = [Text(), Barred(prose(asked.back))] if visit.is_turned else []
             return Group(prose(asked.front, "bold"), *back)
         if answer := visit.answer:
-            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n\n\n"), self.foot(width)))
-            then = [Text(), markdown_of(self.step.then)] if self.step.then and not self._predicts else []
-            return Group(question_view.verdict(answer), Text(), view, *then)
+            says: list[RenderableType] = [question_view.verdict(answer, counts=False)]
+            says += [markdown_of(self.step.then)] if self.step.then and not self._predicts else []
+            above = Group(*spaced(says), Text())
+            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n"), above, self.foot(width)))
+            return Group(above, view)
         state = self._quiz()
         assert state.posed is not None  # noqa: S101  # it has one question, which is not answered
         return Group(*question_view.asked(state.posed, state.hints, self.entry.text))
@@ -251,37 +265,37 @@ class LessonScreen(AnswerScreen, SittingScreen):
         change = listing.change if page is _Page.CHANGED else None
         shows, then = (change.shows, change.then) if change else (listing.shows, self.step.then)
         size, source = console().size, listing.code
-        parts = _observed_parts(observed, shows, then, self._prediction() if page is _Page.RESULT else [])
-        whole = [changed_listing(source, change) if change else listing_view(source), *parts]
-        brief = [*([diff(change)] if change else []), *parts]
+        asked, said = (self._question(), self._prediction()) if page is _Page.RESULT else ([], [])
+        parts = _observed_parts(observed, shows, then, said)
+        whole = [*asked, changed_listing(source, change) if change else listing_view(source), *parts]
+        brief = [*asked, *([diff(change)] if change else []), *parts]
         return whole if fit(whole, size.width, size.height) else brief
 
+    def _question(self) -> list[RenderableType]:
+        """Draw in short what was asked before the run: who sees the result need not remember it."""
+        answer = self.visit.answer
+        return [Brief(prose(answer.posed.question.ask, "quiet"))] if answer and self._predicts else []
+
     def _prediction(self) -> list[RenderableType]:
-        """Draw whether the answer that was given before the run was right, and if not, why, and what is right."""
+        """Draw the answer that was given before the run, what is right, and why the answer is not."""
         answer = self.visit.answer
         if answer is None or answer.gave_up or not self._predicts:
             return []
         given = question_view.answer_text(answer.posed, answer.given, answer.verdict)
         options = answer.posed.question.options
+        shown = code if "\n" in given or answer.posed.question.kind is Kind.OUTPUT else prose
         right = [option.text for option in options if option.right] or [expected(answer.posed)]
-        whys = [prose(why) for why in answer.verdict.whys]
-        if any("\n" in each.strip() for each in (given, *right)):  # lines of code or of output
-            head = "✓ Right: you answered" if answer.right else "✗ You answered"
-            said = [_in_lines(head, given, right=answer.right)]
-            said += [] if answer.right else [_in_lines("Right is", each, right=True) for each in right]
-            return [Group(*said, *whys)]
-        if answer.right:
-            return [prose(f'✓ Right: you answered "{given}".', "good")]
-        shown = " and ".join(f'"{each}"' for each in right)
-        return [Group(prose(f'✗ You answered "{given}". Right is {shown}.', "bad"), *whys)]
+        rows = [] if answer.right else [(Text("✗ yours", style="bad"), shown(given))]
+        rows += [(Text("✓ right", style="good"), shown(each)) for each in right]
+        return [Group(columns(rows), *map(prose, answer.verdict.whys))]
 
     def _demo_result(self) -> list[RenderableType]:
         demo, values = self.step.demo, self.visit.values
         if demo is None or values is None:
             return [Text("The demo has not run to its end yet: press d.", style="quiet")]
         then = [markdown_of(self.step.then)] if self.step.then else []
-        shown = [indented(values_table(demo.labels, values, console().width))] if any(values.values()) else []
-        return [*shown, *self._prediction(), *then]
+        shown = [values_table(demo.labels, values, console().width)] if any(values.values()) else []
+        return [*self._question(), *shown, *self._prediction(), *then]
 
     def _own_result(self, observed: Observed) -> list[RenderableType]:
         listing = self.step.listing
@@ -293,8 +307,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:
-            doing = "it runs on real ranks" if self._started.run else "loading torch, once"
-            return [Text(f"{doing} · ctrl+c stops it", style="accent")]
+            return [Text(f"{self._running} · ctrl+c stops it", style="accent")]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
             from ddpquiz.terminal.sittings.study import buttons  # most steps ask no card
 
@@ -303,6 +316,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if posed := self.typing:
             return [command_line() if self.escaped else question_view.field(posed.question, self.entry)]
         return []
+
+    @property
+    def _running(self) -> str:
+        return "it runs on real ranks" if self._started and self._started.run else "loading torch, once"
 
     # The keys.
 
@@ -343,30 +360,47 @@ class LessonScreen(AnswerScreen, SittingScreen):
             _Page.LISTING: "the code",
             _Page.ASK: "answer",
             _Page.RESULT: "run it",
-            _Page.CHANGED: "change the line and run it",
+            _Page.CHANGED: "change the line",
             _Page.DEMO: "run the demo",
             _Page.SEEN: "go on",
         }
         last = self.number + 1 == len(self.concept.steps)
         following = self.pages[self._at + 1 : self._at + 2]
         does = names[following[0]] if following else "finish" if last else "next step"
+        if following and self._was_seen(following[0]):
+            does = "your answer" if following == [_Page.ASK] else "the result"
         change = self._change if following == [_Page.CHANGED] else None
         more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
         return [Hotkey("enter", does, more, also=("space",))]
 
+    def _was_seen(self, page: _Page) -> bool:
+        """Whether the learner has looked back from a page that has an answer or a result."""
+        visit = self.visit
+        if page is _Page.ASK:
+            return visit.answer is not None
+        return page in visit.observed or (page is _Page.DEMO and visit.values is not None)
+
     def _page_keys(self) -> list[Hotkey]:
-        page, keys = self.page, list[Hotkey]()
-        if self.step.listing and page in (_Page.TEXT, _Page.LISTING, _Page.RESULT, _Page.CHANGED):
-            has_run = self._own or page in (_Page.RESULT, _Page.CHANGED)
-            again = [Hotkey("r", "again", "run on real ranks what you see")] if has_run else []
-            keys += [] if self._must_ask else [*again, _EDIT]
-        if self.step.demo and page in (_Page.DEMO, _Page.SEEN):
-            keys.append(_DEMO)
-        if (answer := self.visit.answer) and answer.posed.question.proof and page is not _Page.TEXT:
-            keys.append(PROOF)
-        if self._at or self.number or self._own:
-            keys.append(_BACK)
-        return [*keys, *([_MORE] if self.concept.more else []), _SKIP]
+        page, answer = self.page, self.visit.answer
+        has_run = self._own is not None or page in (_Page.RESULT, _Page.CHANGED)
+        runs = (has_run or page in (_Page.TEXT, _Page.LISTING)) and self.step.listing is not None and not self._must_ask
+        after_question = answer is not None and self.pages[max(0, self._at - 1)] is _Page.ASK and not self._own
+        keys = [
+            Hotkey("r", "again", "run on real ranks what you see") if runs and has_run else None,
+            _DEMO if self.step.demo and page in (_Page.DEMO, _Page.SEEN) else None,
+            PROOF if answer and answer.posed.question.proof and page is not _Page.TEXT else None,
+            (_QUESTION if after_question else _BACK) if self._at or self.number or self._own else None,
+            _EDIT if runs else None,
+            self._more_key if self.concept.more else None,
+            _SKIP,
+        ]
+        return [*filter(None, keys)]
+
+    @property
+    def _more_key(self) -> Hotkey:
+        """The key that shows more, named with its length where there is room for that."""
+        pages = self._more_pages.get(_size(), 0)
+        return Hotkey("m", f"more: {pages} pages" if pages > 1 and self.page is _Page.TEXT else "more", _MORE)
 
     @property
     def _must_ask(self) -> bool:
@@ -395,6 +429,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._end_step(StageState.SKIPPED)
             case _ if not self._press_what_runs(key):
                 self._press_on_page(key)
+
+    def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
+        said = super().missing(key, offered)
+        return f"Wait for the result: {self._running}; esc ends the run." if said and self._started else said
 
     def _press_what_runs(self, key: str) -> bool:
         """Obey a key that runs something; return whether it is one."""
@@ -502,8 +540,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
         lesson = f"{self.concept.id}/{StageName.LESSON}"
         known = self.history.stages
         if item not in known and lesson not in known:
-            progress.stage(item, state, now)
+            answer = self.visit.answer  # its time was saved with it
+            progress.stage(item, state, now, now - self._since - (answer.took if answer else timedelta(0)))
             known[item] = state
+            self._since = now
         self._to(0)
         if self.number + 1 < len(self.concept.steps):
             self.number += 1
@@ -520,8 +560,12 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """The quiz that asks the question of this step."""
         visit, asked = self.visit, self.asked
         if visit.quiz is None:
-            questions = [asked] if isinstance(asked, Question) else []
-            visit.quiz = quiz.begin(questions, self._dice, self.context.clock())
+            assert isinstance(asked, Question)  # noqa: S101  # a card is turned
+            before = self.context.progress.answers_to(asked.key)
+            dice = random.Random(f"{asked.key} {len(before)}")  # noqa: S311  # who comes back meets the same order
+            if before and before[-1].credit == 0:
+                asked = with_hint_at_mistake(asked, before[-1].given or "")
+            visit.quiz = quiz.begin([asked], dice, self.context.clock())
         return visit.quiz
 
     @property
@@ -576,7 +620,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
             self._start(_Page.CHANGED if self.page is _Page.CHANGED else _Page.RESULT)
 
     def wait(self, keys: Keys) -> str | None:
-        """Wait for a key; while ranks run, also for their end."""
+        """Wait for a key; while ranks run, also for their end.
+
+        The first frame does not wait until it is known how long `more` is.
+        """
+        if self.concept.more and _size() not in self._more_pages and not keys.waiting():
+            rows = len(console().render_lines(Constrain(self._more(), MEASURE), pad=False))
+            self._more_pages[_size()] = Screen.pages(rows, console().height)
+            return None
         while self._started:
             if self._advance():
                 return None
@@ -611,6 +662,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return True
 
     def _show(self, page: _Page | None, observed: Observed) -> None:
+        self.note = ""  # it was about a key that was pressed meanwhile
         if page is None:
             self._own = observed
             return
@@ -695,9 +747,9 @@ def _observed_parts(
     return [*parts, *([markdown_of(then)] if then else [])]
 
 
-def _in_lines(what: str, text: str, *, right: bool) -> RenderableType:
-    """Draw an answer of several lines below what it is."""
-    return Group(Text(f"{what}:", style="good" if right else "bad"), indented(code(text)))
+def _size() -> tuple[int, int]:
+    """The columns and rows of the screen."""
+    return console().size.width, console().size.height
 
 
 def _ended(observed: Observed) -> str:

@@ -1,0 +1,17 @@
+"""The lesson that explains what happened in a job, as a page. The curriculum is loaded when somebody asks for it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rich.console import RenderableType
+
+
+@cache
+def lesson_of(concept: str) -> RenderableType:
+    """Draw the lesson of a concept."""
+    from ddpquiz.curriculum import loading  # noqa: PLC0415  # few runs need it
+    from ddpquiz.terminal.sittings.path import lesson_page  # noqa: PLC0415
+
+    known = loading.load()
+    return lesson_page(known, known.concept(concept))

@@ -1,0 +1,301 @@
+"""What the stacks of ranks say of a job that runs: who is in which call of torch.distributed, and who is not.
+
+A stack shows one moment. It holds no number of a collective, no shape and no group; a verdict says what that leaves
+open, and where two looks found a rank in different places, that the job moves.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Literal, NamedTuple
+
+from ddpquiz.diagnosis.ranks_at_fault import calls_elsewhere, stands_alone
+from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
+from ddpquiz.events.event import POINT_TO_POINT, Operation
+from ddpquiz.events.formatting import Frame, format_place, format_ranks, format_seconds, is_library, source_line
+from ddpquiz.jobs.stacks import JobStacks, SeenStack
+
+_MOST_LINES = 6  # of evidence
+_CALLS = {
+    "all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
+    "all_gather_coalesced", "all_gather_single", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor",
+    "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "send", "recv",
+    "batch_isend_irecv", "send_object_list", "recv_object_list", "broadcast_object_list", "all_gather_object",
+    "gather_object", "scatter_object_list", "init_process_group", "new_group", "split_group", "new_subgroups",
+    "wait_tensor",
+}  # fmt: skip
+_CALLED_IN = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
+_OF_DDP = {  # functions of torch that communicate for DDP
+    "_verify_param_shape_across_processes": "the constructor of DDP",
+    "_sync_module_states": "the constructor of DDP",
+    "_sync_module_buffers": "DDP's broadcast of buffers",
+}
+_WAITS = re.compile(r"\.wait\(|\bstore\.get\(")  # in C++, so that no further frame shows it
+_READS = re.compile(r"\.(?:item|cpu|tolist|numpy|synchronize)\(")  # on a GPU, these wait for what it does
+_UNCLEAR = {  # functions of torch in which a rank may wait for others, or for its GPU
+    ("torch/autograd/graph.py", "_engine_run_backward"): "backward",
+    ("torch/cuda/__init__.py", "synchronize"): "torch.cuda.synchronize",
+    ("torch/cuda/streams.py", "synchronize"): "torch.cuda.synchronize",
+}
+_MOMENT = (
+    "One look shows one moment, and a job that works can look the same. Look again some seconds later, and name the "
+    "files of both looks."
+)
+_NO_GROUPS = "Stacks show no groups: ranks of different groups may be in different operations without a fault."
+_ON_GPU = (
+    "On GPUs operations run in the background: a line shows where the CPU waits, and the operation that hangs may have "
+    "been called earlier."
+)
+_NUMBERED = "The files do not name ranks; they are numbered in the order in which they were read."
+_MORE = (
+    "TORCH_FR_BUFFER_SIZE=2000 in the next run makes dumps that show shapes and the number of each operation; put them "
+    "beside the stacks."
+)
+
+
+class _Standing(NamedTuple):
+    """What a rank does. `kind` says whether it waits: in a call, in something that may wait, or not at all."""
+
+    kind: Literal["call", "leaves", "unclear", "elsewhere"]
+    doing: str
+    file: str
+    line: int
+
+    @property
+    def words(self) -> str:
+        return f"in {self.doing} at {format_place(self.file, self.line)}" if self.line else f"in {self.doing}"
+
+
+_Sides = Mapping[_Standing, tuple[int, ...]]  # ranks that do the same
+
+
+def diagnose_stacks(stacks: JobStacks) -> Diagnosis:
+    """Which rank does not stand where the others wait, as far as stacks show it."""
+    standing = _standings(sorted(stacks.of), stacks)
+    sides: dict[_Standing, tuple[int, ...]] = {}
+    for rank, each in standing.items():
+        sides[each] = (*sides.get(each, ()), rank)
+    waiting = {each: ranks for each, ranks in sides.items() if each.kind in ("call", "unclear")}
+    others = {each: ranks for each, ranks in sides.items() if each.kind in ("elsewhere", "leaves")}
+    moved = [rank for rank, seen in stacks.of.items() if seen.moved]
+    if any(standing[rank] in waiting for rank in moved if rank in standing):
+        found = Diagnosis("quiet", (), _moves(moved, stacks.apart), advice=_SLOW)
+    elif not any(each.kind == "call" for each in waiting) and not (waiting and others and _is_still(stacks)):
+        found = _of_no_call(sides)
+    elif others:
+        found = _of_absent_ranks(waiting, others)
+    elif len(waiting) > 1:
+        found = _of_different_calls(waiting, stacks.ranks)
+    else:
+        found = _of_one_call(waiting, stacks)
+    return _complete(found, sides, stacks)
+
+
+def add_stacks(found: Diagnosis, stacks: JobStacks) -> Diagnosis:
+    """A verdict on logs, dumps or a record, together with where the ranks stand now."""
+    said = diagnose_stacks(stacks)
+    if found.fault in ("quiet", "unknown", "none", "stopped"):
+        if said.fault == "quiet":
+            return replace(found, positions=found.positions or said.positions, limits=(*found.limits, said.sentence))
+        return replace(said, evidence=(*said.evidence, *found.evidence), limits=(*said.limits, found.sentence))
+    shown = {
+        rank: _standing(stacks.of[rank]) for rank in found.culprits if rank in stacks.of and stacks.of[rank].frames
+    }
+    if not shown:
+        return found
+    theirs = " ".join(f"The stack of rank {rank} is {each.words}." for rank, each in shown.items())
+    return replace(
+        found, sentence=f"{found.sentence} {theirs}",
+        evidence=(*_evidence(shown, stacks), *found.evidence)[:_MOST_LINES],
+    )  # fmt: skip
+
+
+_SLOW = "If it is slow, `ddpquiz.record` shows which line makes ranks wait."
+
+
+def _is_still(stacks: JobStacks) -> bool:
+    return all(seen.moved is False for seen in stacks.of.values())
+
+
+def _moves(moved: Sequence[int], apart: float) -> str:
+    when = f", {format_seconds(apart)} apart" if apart else ""
+    return f"The job moves: {format_ranks(moved)} stood in different places in two looks{when}."
+
+
+def _of_no_call(sides: _Sides) -> Diagnosis:
+    if not sides:
+        return Diagnosis("quiet", (), "No rank has a stack.", advice=ADVICE["late"])
+    return Diagnosis("quiet", (), f"No rank is in a call of torch.distributed: {_list(sides)}.", advice=_LOOK_AGAIN)
+
+
+_LOOK_AGAIN = "If the job does not go on, look again in a minute: ranks that still stand there are busy or in a lock."
+
+
+def _of_absent_ranks(waiting: _Sides, others: _Sides) -> Diagnosis:
+    """Some ranks are in a call, and others do something else."""
+    culprits = _all(others)
+    alone = _alone(waiting, others, culprits)
+    if alone:
+        sentence = f"Only {format_ranks(alone[1])} {_be(alone[1])} {alone[0].words}; {_list(others)}."
+        return Diagnosis("missing", alone[1], sentence, advice=ADVICE["missing"])
+    has_left = all(each.kind == "leaves" for each in others)
+    they = "it is" if len(culprits) == 1 else "they are"
+    where = f"{they} {next(iter(others)).words}" if len(others) == 1 else _list(others)
+    sentence = f"{_capital(_list(waiting))}. {format_ranks(culprits).capitalize()} {_be(culprits)} not there: {where}."
+    fault: Literal["left", "late"] = "left" if has_left else "late"
+    return Diagnosis(fault, culprits, sentence, advice=ADVICE[fault])
+
+
+def _of_different_calls(sides: _Sides, ranks: int) -> Diagnosis:
+    """All ranks are in calls, and these differ."""
+    usual = max(sides, key=lambda each: len(sides[each]))
+    rest = {each: of_side for each, of_side in sides.items() if each != usual}
+    alone = _alone(rest, {usual: sides[usual]}, range(ranks))
+    if alone:
+        sentence = f"Only {format_ranks(alone[1])} {_be(alone[1])} {alone[0].words}; {_list({usual: sides[usual]})}."
+        return Diagnosis("missing", alone[1], sentence, advice=ADVICE["missing"])
+    sentence = f"The ranks are in different operations: {_list(sides)}."
+    fewer = _all(rest)
+    is_clear = 2 * len(fewer) < len(fewer) + len(sides[usual])
+    limit = f"Which side is wrong, stacks do not show; {format_ranks(fewer)} {_be(fewer)} fewer." if is_clear else (
+        "Which side is wrong, stacks do not show.")  # fmt: skip
+    return Diagnosis(
+        "order", fewer if is_clear else (), sentence, advice=f"{ADVICE['order']} {_MORE}", limits=(limit, _NO_GROUPS)
+    )
+
+
+def _of_one_call(waiting: _Sides, stacks: JobStacks) -> Diagnosis:
+    """All ranks whose stacks are known are in one call."""
+    (call, ranks), *_ = waiting.items()
+    unknown = tuple(rank for rank in range(stacks.ranks) if rank not in ranks)
+    if unknown and _is_still(stacks):
+        sentence = f"{_capital(_list(waiting))}, and nothing is known of {format_ranks(unknown)}."
+        return Diagnosis("absent", unknown, sentence, advice=_NODES)
+    who = "All ranks" if not unknown and len(ranks) > 1 else format_ranks(ranks).capitalize()
+    sentence = f"{who} {_be(ranks)} {call.words}: as far as stacks show it, none of them is missing there."
+    return Diagnosis(
+        "quiet", (), sentence, advice=f"If they do not leave it, look for what differs between them. {_MORE}"
+    )
+
+
+_NODES = (
+    "Their machines were not asked: run `ddpquiz where --json > node1.json` on each of them, and `ddpquiz diagnose` on "
+    "all these files. If their processes are gone, the end of the job's log says how they ended."
+)
+
+
+def _alone(sides: _Sides, others: _Sides, members: Iterable[int]) -> tuple[_Standing, tuple[int, ...]] | None:
+    """The ranks in a call that the script leaves to them alone, as `if rank == 0` does."""
+    every = tuple(sorted({*_all(sides), *_all(others), *members}))
+    usual = max(others, key=lambda each: len(others[each]))
+    for each, ranks in sides.items():
+        if each.file and each.file == usual.file and each.kind == "call":
+            odd, expected = (Operation(at.doing, every, None, (), "", 0, at.file, at.line) for at in (each, usual))
+            if each.doing not in POINT_TO_POINT and stands_alone(odd, expected, ranks) and not calls_elsewhere(odd):
+                return each, ranks
+    return None
+
+
+def _complete(found: Diagnosis, sides: _Sides, stacks: JobStacks) -> Diagnosis:
+    """The verdict with where the ranks stand, the lines that show it, and what stays open."""
+    limits = [*found.limits]
+    is_still = _is_still(stacks)
+    if is_still and found.fault != "quiet":
+        when = f"for {format_seconds(stacks.apart)}" if stacks.apart else "in each look"
+        limits.append(f"All stood in the same place {when}; a long step does so, too.")
+    elif moved := [rank for rank in found.culprits if rank in stacks.of and stacks.of[rank].moved]:
+        limits.append(f"{format_ranks(moved).capitalize()} moved between two looks: that may be slow, and not stuck.")
+    elif not is_still and all(seen.moved is None for seen in stacks.of.values()):
+        limits.append(_MOMENT)
+    if found.fault != "quiet" and any(seen.on_gpu for seen in stacks.of.values()):
+        limits.append(_ON_GPU)
+    without = [rank for rank, seen in stacks.of.items() if not seen.frames]
+    unknown = [rank for rank in range(stacks.ranks) if rank not in stacks.of]
+    if unknown and found.fault != "absent":
+        limits.append(f"Nothing is known of {format_ranks(unknown)}. {_NODES}")
+    limits += [f"Rank {rank} has no stack: {stacks.of[rank].why or 'it runs no line of Python'}." for rank in without]
+    if stacks.is_numbered:
+        limits.append(_NUMBERED)
+    positions = tuple(
+        RankPosition(ranks, each.doing if each.kind == "call" else f"in {each.doing}", each.file, each.line)
+        for each, ranks in sides.items()
+    )
+    first = (*found.culprits, *(ranks[0] for ranks in sides.values()))
+    evidence = _evidence(_standings(first, stacks), stacks)
+    return replace(found, positions=positions, limits=tuple(limits), evidence=evidence)
+
+
+def _standings(ranks: Iterable[int], stacks: JobStacks) -> dict[int, _Standing]:
+    """What ranks do, as far as they have a stack."""
+    return {rank: _standing(stacks.of[rank]) for rank in ranks if rank in stacks.of and stacks.of[rank].frames}
+
+
+def _evidence(standing: Mapping[int, _Standing], stacks: JobStacks) -> tuple[str, ...]:
+    lines = [f"{stacks.of[rank].at}: rank {rank} {each.words}" for rank, each in standing.items()]
+    return tuple(lines[:_MOST_LINES])
+
+
+# Words
+
+
+def _all(sides: _Sides) -> tuple[int, ...]:
+    return tuple(sorted(rank for ranks in sides.values() for rank in ranks))
+
+
+def _be(ranks: Collection[int]) -> str:
+    return "is" if len(ranks) == 1 else "are"
+
+
+def _list(sides: _Sides) -> str:
+    parts = [f"{format_ranks(ranks)} {_be(ranks)} {each.words}" for each, ranks in sides.items()]
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# A stack as what a rank does.
+
+
+def _standing(seen: SeenStack) -> _Standing:
+    frames = seen.frames
+    own = next((number for number, frame in enumerate(frames) if not is_library(frame.file)), None)
+    place = frames[own] if own is not None else Frame("", 0, "")
+    if call := _call_in(frames):
+        return call
+    for (file, name), doing in _UNCLEAR.items():
+        if any(frame.file.endswith(file) and frame.name == name for frame in frames):
+            return _Standing("unclear", doing, place.file, place.line)
+    if own == 0 and (code := source_line(place.file, place.line)):
+        if _WAITS.search(code):
+            return _Standing("call", f"`{code.strip()}`", place.file, place.line)
+        if _READS.search(code) and seen.on_gpu is not False:
+            return _Standing("unclear", f"`{code.strip()}`", place.file, place.line)
+    if own is None:
+        innermost = frames[0]
+        return _Standing("elsewhere", innermost.name, innermost.file, innermost.line)
+    name = "the script" if place.name == "<module>" else place.name
+    inside = "" if own == 0 else f", inside {frames[0].name} of {PurePath(frames[0].file).name},"
+    return _Standing("elsewhere", f"{name}{inside}", place.file, place.line)
+
+
+def _call_in(frames: Sequence[Frame]) -> _Standing | None:
+    """The call of torch.distributed in which a rank is, the outermost: all_gather_object calls all_gather."""
+    for number, frame in reversed([*enumerate(frames)]):
+        name = frame.name.rpartition(".")[2]
+        if frame.file.endswith(_CALLED_IN) and name in _CALLS:
+            return _Standing("call", name, *_caller(frames, number))
+        if frame.file.endswith(_CALLED_IN) and name == "destroy_process_group":
+            return _Standing("leaves", name, *_caller(frames, number))
+        if name in _OF_DDP and "torch/" in frame.file:
+            return _Standing("call", _OF_DDP[name], *_caller(frames, number))
+    return None
+
+
+def _caller(frames: Sequence[Frame], number: int) -> tuple[str, int]:
+    """The line of the user's code from which a call of torch was made."""
+    outside = [*frames[number + 1 :], frames[number]]
+    caller = next((frame for frame in outside if not is_library(frame.file)), outside[0])
+    return caller.file, caller.line

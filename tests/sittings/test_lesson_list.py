@@ -1,0 +1,74 @@
+"""The list of lessons: what it says of each, and how one is opened."""
+
+from dataclasses import replace
+
+from inline_snapshot import snapshot
+from run_program import ddpquiz
+from sample import DDP, RING, START
+from sample_sittings import context, press, screen
+
+from ddpquiz.curriculum.concept import LessonStep
+from ddpquiz.terminal.sittings.lesson_list import LessonList
+
+STEPS = replace(RING, steps=(LessonStep("One.", ask="bytes"), LessonStep("Two.", ask="steps")))
+MANY = tuple(replace(DDP, id=f"ddp-{number}", title=f"DDP {number}") for number in range(1, 12))
+
+
+class NotingList(LessonList):
+    """Notes which lesson is opened."""
+
+    def __init__(self, session):
+        self.opened = []
+        super().__init__(session)
+
+    def learn(self):
+        self.opened.append(self._marked.id)
+
+
+def lessons(progress, *concepts):
+    session = context(progress, concepts=concepts or (DDP, STEPS, *MANY))
+    session.catalog = replace(session.catalog, core=("ddp", "ring"))
+    session.back_to = "home"
+    return NotingList(session)
+
+
+def test_each_lesson_has_its_state_and_the_next_one_is_marked(progress):
+    progress.stage("ddp/lesson", "done", START)
+    progress.stage("ring/step-1", "done", START)
+    progress.stage("ddp-1/lesson", "skipped", START)
+    assert screen(lessons(progress, DDP, STEPS, *MANY[:2])) == snapshot("""\
+Lessons · 2 of 4 done
+
+Core route, to learn first
+   ✓  1 DDP
+      2 The ring  step 2 of 2
+
+Collectives
+  >-  3 DDP 1  next
+      4 DDP 2
+
+An idea.
+enter go on · ↑ ↓ choose · ? help · q home\
+""")
+
+
+def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):
+    seat = press(lessons(progress), "enter", "down", "space", "up", "up", "enter", "1", "2", "enter", "5", "enter", "9")
+    assert seat.opened == ["ddp", "ring", "ddp", "ddp-10", "ddp-3"]
+    press(seat, "enter", *["down"] * 9, "enter", "q")
+    assert seat.opened[-2:] == ["ddp-7", "ddp-11"]
+    assert seat.left
+
+
+def test_home_leads_to_the_lessons_and_back(tmp_path):
+    terminal = ddpquiz(home=tmp_path)
+    terminal.wait("What will rank 2 hold")
+    terminal.press("\x1b", "l lessons")
+    terminal.press("l", "1 Why train on more than one device +next", "q home")
+    terminal.press("22", "> +22 The parameter server")
+    terminal.press("\r", "step 1 of 8 · The parameter server")
+    terminal.press("\x1b", "q lessons")
+    terminal.press("\x1b", "> +22 The parameter server")
+    terminal.press("\x1b", "Core route")
+    terminal.press("q")
+    assert terminal.end() == 0
