@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def fastest(samples: Sequence[float]) -> float:
-    """Return the time within which the fastest tenth of the calls ended."""
+    """The time within which the fastest tenth of the calls ended."""
     return sorted(samples)[len(samples) // 10]
 
 

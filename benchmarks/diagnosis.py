@@ -87,7 +87,7 @@ def judge(files: Path, ranks: int = 0) -> Diagnosis:
 
 
 def hidden(job: FaultyJob, files: Path) -> str:
-    """Return what no reader could learn from the dumps of a job over Gloo, or nothing."""
+    """What no reader could learn from the dumps of a job over Gloo, or nothing."""
     if job.kind == "root" or (job.kind, job.ranks) == ("peer", 2):
         return "dumps over Gloo hold no roots, sends and receives"
     culprits, present = {*job.culprits}, {int(path.name.partition("_")[2]) for path in files.glob("*_*")}
@@ -139,7 +139,7 @@ def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
 
 
 def sizes_in(files: Path) -> dict[str, int]:
-    """Return the sizes of the records; a tail is removed when its rank ends."""
+    """The sizes of the records; a tail is removed when its rank ends."""
     with contextlib.suppress(FileNotFoundError):
         return {path.name: path.stat().st_size for path in files.glob("[!.]*")}
     return {}

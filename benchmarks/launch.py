@@ -57,14 +57,14 @@ if __name__ == "__main__":
 
 
 def whole(*words: str | Path) -> float:
-    """Return the seconds of a whole command, which must succeed."""
+    """The seconds of a whole command, which must succeed."""
     began = time.perf_counter()
     subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
 
 
 def again(script: Path, ranks: int) -> float:
-    """Return the seconds of a run from a warm server."""
+    """The seconds of a run from a warm server."""
     began = time.perf_counter()
     *_, end = Run(Request(script, ranks=ranks, device="cpu", timeout=30.0)).events()
     assert isinstance(end, End)
@@ -73,21 +73,21 @@ def again(script: Path, ranks: int) -> float:
 
 
 def spawned_again(script: Path, ranks: int) -> float:
-    """Return the seconds of the second mp.spawn of a process."""
+    """The seconds of the second mp.spawn of a process."""
     words = [sys.executable, script, str(ranks), free_port(), free_port()]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
 def free_port() -> str:
-    """Return a port that nobody listens on."""
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])
 
 
 def ways(folder: Path) -> dict[str, Callable[[int], float]]:
-    """Return each way to launch the script, by its name."""
+    """Each way to launch the script, by its name."""
     script, spawning = folder / "script.py", folder / "spawning.py"
     script.write_text(SCRIPT)
     spawning.write_text(SPAWNING)

@@ -120,7 +120,7 @@ def synthetic(folder: Path, items: int) -> Path:
 
 
 def first_card(content: str, home: str) -> tuple[float, int]:
-    """Return the seconds until `study` has shown its first card to a pipe, and the megabytes it took."""
+    """The seconds until `study` has shown its first card to a pipe, and the megabytes it took."""
     environment = {**os.environ, "DDPQUIZ_HOME": home}
     began = time.perf_counter()
     command = [sys.executable, "-c", ELSEWHERE, content, "study"]
@@ -206,7 +206,7 @@ def kills(times: int, seed: int = 1, program: list[str] | None = None) -> None:
 
 
 def kept_in(home: Path) -> int:
-    """Return how many reviews the database in a folder has."""
+    """How many reviews the database in a folder has."""
     if not (home / FILE).exists():
         return 0
     with contextlib.closing(sqlite3.connect(home / FILE)) as database:

@@ -55,7 +55,7 @@ def long_run(operations: int, ranks: int) -> Iterator[Event]:
 
 
 def timed(path: Path) -> tuple[float, float]:
-    """Return the seconds until the page is drawn, and the median seconds of a step, with its layout."""
+    """The seconds until the page is drawn, and the median seconds of a step, with its layout."""
     program = """count => {
         const page = ddpquizPage, took = [];
         page.go(page.run.last >> 1);

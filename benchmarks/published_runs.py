@@ -80,7 +80,7 @@ def compare(run: PublishedRun) -> Comparison:
 
 
 def predicted(run: PublishedRun, machine: Accelerator) -> float:
-    """Return what the planner computes for what was measured, in the unit of the publication."""
+    """What the planner computes for what was measured, in the unit of the publication."""
     job, byte = run.job, 1e9 if run.decimal else GIB
     match run.what:
         case "step":
@@ -105,7 +105,7 @@ def predicted(run: PublishedRun, machine: Accelerator) -> float:
 
 
 def states(run: PublishedRun) -> float:
-    """Return the bytes of states: of the published size, or of the matrices of a stage's layers alone."""
+    """The bytes of states: of the published size, or of the matrices of a stage's layers alone."""
     layout, model = run.job.layout, run.job.model
     matrices = model.layers * (attention_matrices(model) + mlp_matrices(model)) / (layout.tp * layout.pp)
     each = STATE_BYTES[run.job.sizes.states]
@@ -113,18 +113,18 @@ def states(run: PublishedRun) -> float:
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
-    """Return the table of all runs."""
+    """The table of all runs."""
     head = "| run | what | published | predicted | error |\n| --- | --- | ---: | ---: | ---: |"
     return "\n".join([head, *(each.row for each in comparisons)]) + "\n"
 
 
 def unseen(comparisons: Sequence[Comparison], *kinds: str) -> list[Comparison]:
-    """Return the runs of some kinds to which nothing was fitted."""
+    """The runs of some kinds to which nothing was fitted."""
     return [each for each in comparisons if each.run.what in kinds and not each.run.fit]
 
 
 def _errors(group: Sequence[Comparison]) -> str:
-    """Return how far a group of predictions misses, as cells of a table."""
+    """How far a group of predictions misses, as cells of a table."""
     errors = [abs(each.error) for each in group]
     bar = BARS[group[0].run.what]
     within = sum(error <= bar for error in errors) / len(errors)
@@ -132,14 +132,14 @@ def _errors(group: Sequence[Comparison]) -> str:
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """Return the errors of the runs to which nothing was fitted: of memory, and of times and rates."""
+    """The errors of the runs to which nothing was fitted: of memory, and of times and rates."""
     head = "| what | runs | median error | within | worst |\n| --- | ---: | ---: | ---: | ---: |"
     memory, time = unseen(comparisons, "memory"), unseen(comparisons, *TIMED)
     return f"{head}\n| memory | {_errors(memory)} |\n| time of a step, or rate | {_errors(time)} |\n"
 
 
 def by_source(comparisons: Sequence[Comparison]) -> str:
-    """Return the same for each source, GPU and number format."""
+    """The same for each source, GPU and number format."""
     groups: dict[tuple[str, ...], list[Comparison]] = {}
     for each in [*unseen(comparisons, "memory"), *unseen(comparisons, *TIMED)]:
         run = each.run
@@ -151,20 +151,20 @@ def by_source(comparisons: Sequence[Comparison]) -> str:
 
 
 def said_not_to_fit(runs: Sequence[PublishedRun]) -> tuple[list[str], int]:
-    """Return the runs that ran although the planner says that they do not fit, and how many ran."""
+    """The runs that ran although the planner says that they do not fit, and how many ran."""
     ran = [run for run in runs if run.what in (*TIMED, "memory")]
     return list(dict.fromkeys(run.name for run in ran if predict(run.job, run.machine).fit is Fit.NO)), len(ran)
 
 
 def with_table(page: str, rows: str) -> str:
-    """Return a page of the docs with other rows in its table."""
+    """A page of the docs with other rows in its table."""
     begin = page.index(rows[: rows.index("\n")])
     end = page.find("\n\n", begin)
     return page[:begin] + rows + (page[end + 1 :] if end >= 0 else "")
 
 
 def pages(comparisons: Sequence[Comparison]) -> dict[Path, str]:
-    """Return the pages of the docs as they should be."""
+    """The pages of the docs as they should be."""
     runs = with_table(DOCS.read_text("utf-8"), table(comparisons))
     return {
         DOCS: with_table(runs, by_source(comparisons)),
@@ -173,13 +173,13 @@ def pages(comparisons: Sequence[Comparison]) -> dict[Path, str]:
 
 
 def fitted_runs(runs: Sequence[PublishedRun], gpu: str, software: str = "") -> list[PublishedRun]:
-    """Return the runs to which the constants of a GPU are fitted, or the efficiency of older software on it."""
+    """The runs to which the constants of a GPU are fitted, or the efficiency of older software on it."""
     timed = [run for run in runs if run.fit and run.what in (*TIMED, "mfu")]
     return [run for run in timed if (run.machine.hardware.name, run.software) == (gpu, software)]
 
 
 def fit_constant(runs: Sequence[PublishedRun], name: str) -> float:
-    """Return the value of a constant with the least squared relative error of the step times of some runs.
+    """The value of a constant with the least squared relative error of the step times of some runs.
 
     The other constants stay as they are, so all of them are fitted when this changes none of them any more.
     """
@@ -197,7 +197,7 @@ def fit_constant(runs: Sequence[PublishedRun], name: str) -> float:
 
 
 def fit_overlap(runs: Sequence[PublishedRun]) -> tuple[float, float]:
-    """Return the share of attention's kernels, and OVERLAP_COST, with the least squared error of some runs."""
+    """The share of attention's kernels, and OVERLAP_COST, with the least squared error of some runs."""
 
     def loss(pair: tuple[float, float]) -> float:
         attention, step_time.OVERLAP_COST = pair

@@ -36,13 +36,13 @@ BUCKETS = 4  # of the model whose steps are measured
 
 
 def tiny_all_reduces() -> Callable[[], object]:
-    """Return a function that all-reduces four numbers."""
+    """A function that all-reduces four numbers."""
     x = torch.ones(4)
     return lambda: dist.all_reduce(x)
 
 
 def ddp_steps() -> Callable[[], object]:
-    """Return a function that makes one step of a model whose gradients fill some buckets."""
+    """A function that makes one step of a model whose gradients fill some buckets."""
     model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(BUCKETS)))
     replica = DistributedDataParallel(model, bucket_cap_mb=0.2)
     optimizer = torch.optim.SGD(replica.parameters(), lr=0.01)

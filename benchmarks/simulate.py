@@ -41,18 +41,18 @@ class Learner:
 
 
 def by_fsrs(truth: Schedule, memory: Memory, day: date) -> float:
-    """Return the chance of recall by FSRS's own curve."""
+    """The chance of recall by FSRS's own curve."""
     return truth.recall(memory, day)
 
 
 def exponential(truth: Schedule, memory: Memory, day: date) -> float:
-    """Return the chance of recall if forgetting were exponential, with the same stability: 90 % after so many days."""
+    """The chance of recall if forgetting were exponential, with the same stability: 90 % after so many days."""
     del truth
     return float(0.9 ** ((day - (memory.last or day)).days / (memory.stability or 1.0)))
 
 
 def noisy(dice: random.Random, retention: float) -> Schedule:
-    """Return a memory whose weights each differ from the default by about a fifth."""
+    """A memory whose weights each differ from the default by about a fifth."""
     bounds = zip(FSRS_6, LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS, strict=True)
     weights = tuple(min(max(w * dice.lognormvariate(0, 0.2), low), high) for w, low, high in bounds)
     return Schedule(Weights(weights, retention))
@@ -69,7 +69,7 @@ class HalfYear(NamedTuple):
 
 
 def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> HalfYear:
-    """Return what a learner recalls who studies each day."""
+    """What a learner recalls who studies each day."""
     memories: dict[str, Memory] = {}
     truth: dict[str, Memory] = {}
     recalled, looks, reviews = 0, 0, 0

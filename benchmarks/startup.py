@@ -31,7 +31,7 @@ ENV |= {"DDPQUIZ_HOME": HOME, "TERM": "xterm-256color"}
 
 
 def command(*words: str) -> Callable[[], float]:
-    """Return a function that runs a whole command and returns its seconds."""
+    """A function that runs a whole command and returns its seconds."""
 
     def timed() -> float:
         began = time.perf_counter()
@@ -44,12 +44,12 @@ def command(*words: str) -> Callable[[], float]:
 
 
 def python(code: str) -> Callable[[], float]:
-    """Return a function that times `python -c code`."""
+    """A function that times `python -c code`."""
     return command(sys.executable, "-c", code)
 
 
 def until(shown: str, *command: str, **variables: str) -> float:
-    """Return the seconds from the start of a command of ddpquiz to what it shows, in a pseudo-terminal."""
+    """The seconds from the start of a command of ddpquiz to what it shows, in a pseudo-terminal."""
     began = time.perf_counter()
     words = ["-P", "-m", "ddpquiz", *command]  # -P: the working directory must not hide what PYTHONPATH names
     child = pexpect.spawn(sys.executable, words, env=ENV | variables, cwd=str(ROOT), dimensions=(24, 80), timeout=30)
@@ -61,12 +61,12 @@ def until(shown: str, *command: str, **variables: str) -> float:
 
 
 def first_card(**variables: str) -> float:
-    """Return the seconds to the first card."""
+    """The seconds to the first card."""
     return until("Card 1", "study", **variables)
 
 
 def first_step() -> float:
-    """Return the seconds to the first step of a lesson."""
+    """The seconds to the first step of a lesson."""
     return until("step 1 of", "learn", "why-distribute")
 
 
@@ -82,13 +82,13 @@ def installed() -> str:
 
 
 def first_start() -> float:
-    """Return the seconds to the first card at the first start of a freshly installed wheel."""
+    """The seconds to the first card at the first start of a freshly installed wheel."""
     with tempfile.TemporaryDirectory() as home:
         return first_card(PYTHONPATH=installed(), DDPQUIZ_HOME=home)
 
 
 def demo_from_card() -> float:
-    """Return the seconds from `s`, which skips the prediction after `d` on a card, to the first event of its demo."""
+    """The seconds from `s`, which skips the prediction after `d` on a card, to the first event of its demo."""
     child = pexpect.spawn(str(BIN / "ddpquiz"), ["study"], env=ENV, cwd=str(ROOT), dimensions=(24, 80), timeout=30)
     child.expect_exact("Card 1")
     time.sleep(5)

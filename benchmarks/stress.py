@@ -139,7 +139,7 @@ def listening(ranks: int) -> dict[str, int]:
 
 
 def children() -> set[int]:
-    """Return the processes that the server has not reaped."""
+    """The processes that the server has not reaped."""
     pid = launch.server().process.pid
     return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 

@@ -47,14 +47,14 @@ def run(collectives: int, ranks: int) -> Iterator[Event]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the processor seconds that `work` needs, which other work on the machine does not change."""
+    """The processor seconds that `work` needs, which other work on the machine does not change."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def memory(work: Callable[[], object]) -> int:
-    """Return the bytes that the result of `work` occupies."""
+    """The bytes that the result of `work` occupies."""
     tracemalloc.start()
     result = work()
     used, _ = tracemalloc.get_traced_memory()

@@ -38,7 +38,7 @@ def with_members(folder: Path, into: Path) -> Path:
 
 
 def said(command: list[str]) -> tuple[str, float]:
-    """Return what a command says at the end, and how many seconds it took."""
+    """What a command says at the end, and how many seconds it took."""
     began = time.perf_counter()
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     seconds = time.perf_counter() - began

@@ -41,7 +41,7 @@ EVENTS = 9  # per rank and step: three for each of two collectives (issued, ende
 
 
 def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) -> tuple[float, float, int]:
-    """Return the processor seconds that ddpquiz used while the ranks worked, the seconds that passed, and frames."""
+    """The processor seconds that ddpquiz used while the ranks worked, the seconds that passed, and frames."""
     words = ["-m", "ddpquiz", "run", "--nproc", str(ranks), *options, str(script), *given]
     env = os.environ | {"TERM": "xterm-256color"}
     child = pexpect.spawn(sys.executable, words, dimensions=(40, 120), env=env, timeout=60, encoding="utf-8")
@@ -64,7 +64,7 @@ def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) 
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process, without its children."""
+    """The processor time of a process, without its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -23,7 +23,7 @@ Rank 0 prints the result, and saves it in its data folder.
 
 
 def _options_of(words: list[str]) -> tuple[BenchOptions, bool]:
-    """Return what a command line asks for, and whether it asks for JSON. Exits with a message where it is wrong."""
+    """What a command line asks for, and whether it asks for JSON. Exits with a message where it is wrong."""
     values = {"--op": ",".join(USUAL), "--sizes": SIZES, "--seconds": "40"}
     as_json, left = False, list(words)
     while left:

@@ -10,7 +10,7 @@ PROGRESS = "progress.db"  # the file in the data folder with what a learner did
 
 
 def data_dir() -> Path:
-    """Return the folder of the learner's data: DDPQUIZ_HOME, or the data folder of this system."""
+    """The folder of the learner's data: DDPQUIZ_HOME, or the data folder of this system."""
     if home := _named():
         return home
     from platformdirs import user_data_path
@@ -19,7 +19,7 @@ def data_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder for cached files: under DDPQUIZ_HOME, or the cache folder of this system."""
+    """The folder for cached files: under DDPQUIZ_HOME, or the cache folder of this system."""
     if home := _named():
         return home / "cache"
     from platformdirs import user_cache_path
@@ -28,7 +28,7 @@ def cache_dir() -> Path:
 
 
 def _named() -> Path | None:
-    """Return the folder that DDPQUIZ_HOME names, or None if it is not set. UserError for `~name` of an unknown user."""
+    """The folder that DDPQUIZ_HOME names, or None if it is not set. UserError for `~name` of an unknown user."""
     if not (home := os.environ.get("DDPQUIZ_HOME")):
         return None
     try:
@@ -51,32 +51,32 @@ _HERE = Path(__file__).parent
 
 
 def content_dir() -> Path:
-    """Return the folder of the shipped content."""
+    """The folder of the shipped content."""
     return _find("content")
 
 
 def packed_content() -> Path:
-    """Return the file with the shipped content in the form that loads fast. Only a wheel has it."""
+    """The file with the shipped content in the form that loads fast. Only a wheel has it."""
     return _HERE / "content.marshal"
 
 
 def demos_dir() -> Path:
-    """Return the folder of the shipped demos."""
+    """The folder of the shipped demos."""
     return _find("demos")
 
 
 def packs_dir() -> Path:
-    """Return the folder with the learner's packs, each in a folder of its name; it need not exist."""
+    """The folder with the learner's packs, each in a folder of its name; it need not exist."""
     return data_dir() / "packs"
 
 
 def has_packs() -> bool:
-    """Return whether that folder exists; False also if the data folder cannot be looked at."""
+    """Whether that folder exists; False also if the data folder cannot be looked at."""
     return os.path.isdir(packs_dir())  # noqa: PTH112  # Path.is_dir raises if a name is too long
 
 
 def pack_of(file: Path) -> str:
-    """Return the name of the pack in which a file lies, or ""."""
+    """The name of the pack in which a file lies, or ""."""
     home, file = (
         Path(os.path.realpath(path)) for path in (packs_dir(), file)
     )  # Path.resolve raises for loops of links
@@ -84,30 +84,30 @@ def pack_of(file: Path) -> str:
 
 
 def demo_file(name: str, demos: Path | None = None) -> Path:
-    """Return the script of a demo: `pack/demo` in its pack, another one in `demos` or among the shipped ones."""
+    """The script of a demo: `pack/demo` in its pack, another one in `demos` or among the shipped ones."""
     pack, is_of_pack, demo = name.rpartition("/")
     folder = packs_dir() / Path(pack).name / "demos" if is_of_pack else demos or demos_dir()
     return folder / f"{demo}.py"
 
 
 def demo_name(script: Path) -> str:
-    """Return the name by which a demo is run: `pack/demo` if its script lies in a pack; the inverse of `demo_file`."""
+    """The name by which a demo is run: `pack/demo` if its script lies in a pack; the inverse of `demo_file`."""
     pack = pack_of(script)
     return f"{pack}/{script.stem}" if pack else script.stem
 
 
 def labs_dir() -> Path:
-    """Return the folder of the shipped labs."""
+    """The folder of the shipped labs."""
     return _find("labs")
 
 
 def own_labs_dir() -> Path:
-    """Return the folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one."""
+    """The folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one."""
     return Path(os.environ.get("DDPQUIZ_LABS") or "ddpquiz-labs")
 
 
 def recordings_dir() -> Path:
-    """Return the folder of the saved runs of the shipped demos."""
+    """The folder of the saved runs of the shipped demos."""
     return _HERE / "recordings"
 
 

@@ -11,7 +11,7 @@ BENCH_FILE = "bench.json"
 
 
 def load_bench() -> MachineBench:
-    """Return what was measured here; nothing if there is no file, or if it is not valid."""
+    """What was measured here; nothing if there is no file, or if it is not valid."""
     try:
         return decode(load_json(data_dir() / BENCH_FILE))
     except (OSError, ValueError, RecursionError):

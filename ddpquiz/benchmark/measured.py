@@ -31,7 +31,7 @@ class CostLine:
     until: float = math.inf
 
     def seconds(self, size: float) -> float:
-        """Return the seconds of an operation on some bytes."""
+        """The seconds of an operation on some bytes."""
         return self.alpha + self.beta * size
 
 
@@ -45,7 +45,7 @@ class CostFit:
     single_error: float  # the mean relative error of a single line
 
     def seconds(self, size: float) -> float:
-        """Return the predicted seconds of an operation on some bytes; never less than those of no bytes."""
+        """The predicted seconds of an operation on some bytes; never less than those of no bytes."""
         line = next(each for each in self.lines if size <= each.until)
         return max(line.seconds(size), self.lines[0].alpha)
 
@@ -56,7 +56,7 @@ class CostFit:
 
 
 def fit(points: Sequence[tuple[float, float]]) -> CostFit:
-    """Return the lines through (bytes, seconds) that make the relative errors small; times span five powers of ten.
+    """The lines through (bytes, seconds) that make the relative errors small; times span five powers of ten.
 
     ValueError if there are fewer than three sizes.
     """
@@ -73,7 +73,7 @@ def fit(points: Sequence[tuple[float, float]]) -> CostFit:
 
 
 def _two(points: Sequence[tuple[float, float]], cut: int) -> tuple[CostLine, ...]:
-    """Return a line for the sizes before a cut and another one for those after it."""
+    """A line for the sizes before a cut and another one for those after it."""
     low, high = _line(points[:cut], first=True), _line(points[cut:], first=False)
     last, following = points[cut - 1][0], points[cut][0]
     slopes = low.beta - high.beta
@@ -83,7 +83,7 @@ def _two(points: Sequence[tuple[float, float]], cut: int) -> tuple[CostLine, ...
 
 
 def _line(points: Sequence[tuple[float, float]], *, first: bool) -> CostLine:
-    """Return the line whose relative errors are small in sum: one disturbed size does not move it much.
+    """The line whose relative errors are small in sum: one disturbed size does not move it much.
 
     It never falls, and the first one does not start below zero. Least squares, weighted again by what they leave.
     """
@@ -111,7 +111,7 @@ def _least_squares(points: Sequence[tuple[float, float]], weights: Sequence[floa
 
 
 def _errors(lines: Sequence[CostLine], points: Sequence[tuple[float, float]]) -> list[float]:
-    """Return the relative error of each size."""
+    """The relative error of each size."""
     found = []
     for size, seconds in points:
         line = next(each for each in lines if size <= each.until)
@@ -126,7 +126,7 @@ OPS = (
 
 
 def measured_as(op: str) -> str:
-    """Return the operation under which an operator of torch is measured: `all_to_all` for `all_to_all_single`."""
+    """The operation under which an operator of torch is measured: `all_to_all` for `all_to_all_single`."""
     return next((each for each in OPS if op == each or op.startswith((f"{each}_", "_" + each))), op)
 
 
@@ -142,7 +142,7 @@ class SizeTime:
 
     @classmethod
     def of(cls, size: int, samples: Sequence[float]) -> "SizeTime":
-        """Return what some samples, in seconds, say of a size."""
+        """What some samples, in seconds, say of a size."""
         low, _, high = quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [samples[0]] * 3
         return cls(size, median(samples), low, high, len(samples))
 
@@ -171,13 +171,13 @@ class BenchGroup:
         return self.device, self.ranks, self.machines
 
     def fit_of(self, op: str) -> CostFit | None:
-        """Return the lines of an operation, or None if too few sizes were measured."""
+        """The lines of an operation, or None if too few sizes were measured."""
         times = self.ops.get(measured_as(op), ())
         return fit([(each.size, each.seconds) for each in times]) if len(times) >= _FEWEST else None
 
 
 def bus_bandwidth(op: str, ranks: int, time: SizeTime) -> float:
-    """Return the bytes per second that pass over the slowest link, whatever the number of ranks (nccl-tests)."""
+    """The bytes per second that pass over the slowest link, whatever the number of ranks (nccl-tests)."""
     return time.algorithm_bandwidth * bus_factor(op, ranks)
 
 
@@ -188,7 +188,7 @@ class MachineBench:
     groups: tuple[BenchGroup, ...] = ()
 
     def merged(self, new: BenchGroup) -> "MachineBench":
-        """Return the measurements with those of a new group, which replace older ones of the same operations."""
+        """The measurements with those of a new group, which replace older ones of the same operations."""
         same = next((each for each in self.groups if each.key == new.key and each.host == new.host), None)
         others = tuple(each for each in self.groups if each.key != new.key)
         usable = {op: times for op, times in new.ops.items() if len(times) >= _FEWEST}
@@ -197,11 +197,11 @@ class MachineBench:
         return MachineBench(tuple(sorted(groups, key=lambda each: (each.machines, each.device, each.ranks))))
 
     def group(self, device: str, ranks: int) -> BenchGroup | None:
-        """Return what was measured on one machine with this number of ranks."""
+        """What was measured on one machine with this number of ranks."""
         return next((each for each in self.groups if each.key == (device, ranks, 1)), None)
 
     def figures(self) -> dict[str, str]:
-        """Return the lines through the times of the CPU's most ranks, as questions ask for them, with two digits.
+        """The lines through the times of the CPU's most ranks, as questions ask for them, with two digits.
 
         `ranks`, and for each operation `OP.alpha` in µs and `OP.beta` in µs per MB (10^6 bytes).
         """
@@ -219,12 +219,12 @@ class MachineBench:
         return {"ranks": str(group.ranks)} | of_ops
 
     def as_json(self) -> dict[str, Any]:
-        """Return the measurements as plain data: what the file holds and `--json` prints."""
+        """The measurements as plain data: what the file holds and `--json` prints."""
         return {"version": _VERSION, "groups": [_group_json(each) for each in self.groups]}
 
 
 def _group_json(group: BenchGroup) -> dict[str, Any]:
-    """Return a group as plain data, with the lines through its times."""
+    """A group as plain data, with the lines through its times."""
     ops = {}
     for op, times in group.ops.items():
         sizes = [
@@ -250,7 +250,7 @@ def _fit_json(found: CostFit) -> dict[str, Any]:
 
 
 def decode(data: Any) -> MachineBench:
-    """Return the measurements that plain data describe; ValueError if they are not valid."""
+    """The measurements that plain data describe; ValueError if they are not valid."""
     try:
         if data["version"] != _VERSION:
             raise ValueError(f"its version is {data['version']}, not {_VERSION}")
@@ -299,7 +299,7 @@ class AchievedSpeed:
 def achieved_speeds(
     lines: Mapping[tuple[str, int, str], Cost], bench: MachineBench, device: str
 ) -> list[AchievedSpeed]:
-    """Return the costliest lines of a run that can be compared; those in the background cannot, as they overlap."""
+    """The costliest lines of a run that can be compared; those in the background cannot, as they overlap."""
     found = sorted(_compared(lines, bench, device), key=lambda each: -each[0])
     return [speed for _, speed in found[:_MOST]]
 

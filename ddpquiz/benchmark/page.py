@@ -50,7 +50,7 @@ _LEGEND = (
 
 
 def _heading(group: BenchGroup) -> str:
-    """Return what was measured, in a line."""
+    """What was measured, in a line."""
     where = f" on {group.machines} machines" if group.machines > 1 else ""
     kind = "GPU" if group.device == "cuda" else "CPU"
     return plain(f"{group.ranks} ranks{where}, {kind}, {group.backend}, {group.torch}, {group.measured[:16]} UTC")

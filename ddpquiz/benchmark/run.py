@@ -36,7 +36,7 @@ class BenchSamples:
             self.seconds[op, size] += seconds
 
     def of_op(self, op: str) -> dict[int, list[float]]:
-        """Return the samples of an operation by size, the smaller sizes first."""
+        """The samples of an operation by size, the smaller sizes first."""
         return {size: each for (name, size), each in sorted(self.seconds.items()) if name == op}
 
 
@@ -69,6 +69,6 @@ class BenchRun:
 
 
 def default_counts(wanted: str) -> list[int]:
-    """Return the numbers of ranks that are measured by default: 2 and 4, or 2 and one for each GPU."""
+    """The numbers of ranks that are measured by default: 2 and 4, or 2 and one for each GPU."""
     machine = server().machine
     return sorted({2, 4 if wanted == "cpu" else device.default_ranks(machine)})

@@ -102,7 +102,7 @@ def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[Ben
 
 
 def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:
-    """Return what the samples of one number of ranks say, measured now on this host."""
+    """What the samples of one number of ranks say, measured now on this host."""
     ops = {
         op: tuple(SizeTime.of(size, seconds) for size, seconds in found.items())
         for op in OPS
@@ -115,7 +115,7 @@ def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:
 
 
 def read_options(op: str, sizes: str, nproc: str, seconds: float) -> BenchOptions:
-    """Return what the options ask for; BadParameter says what does not fit."""
+    """What the options ask for; BadParameter says what does not fit."""
     ops = OPS if op == "all" else tuple(dict.fromkeys(op.replace("-", "_").replace(" ", "").split(",")))
     for each in ops:
         if each not in OPS:

@@ -82,7 +82,7 @@ def check(
 
 
 def _labs(concepts: Sequence[Concept], pack: Path | None) -> tuple[int, list[str]]:
-    """Return the number of labs of a pack, or of those that are shipped, and every complaint about them."""
+    """The number of labs of a pack, or of those that are shipped, and every complaint about them."""
     found = survey_labs_of_pack(pack) if pack else survey_labs([concept.id for concept in concepts])
     return len(found[0]), list(map(str, found[1]))
 
@@ -122,7 +122,7 @@ def _advise_steps(concepts: Sequence[Concept]) -> None:
 
 
 def _unfit(concepts: Sequence[Concept], path: Path | None) -> list[str]:
-    """Return a line for each part of a step of our own that does not fit the screen for which lessons are written."""
+    """A line for each part of a step of our own that does not fit the screen for which lessons are written."""
     if not _is_ours(path):
         return []
     return [
@@ -156,7 +156,7 @@ def _place_of_step(concept: Concept, number: int, key: str, path: Path | None) -
 
 
 def _file(concept: str, path: Path | None) -> Path:
-    """Return the file of a concept."""
+    """The file of a concept."""
     root = path or content_dir()
     return root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
 

@@ -4,5 +4,5 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the current time in the local time zone."""
+    """The current time in the local time zone."""
     return datetime.now(UTC).astimezone()

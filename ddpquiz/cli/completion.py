@@ -69,7 +69,7 @@ def items(incomplete: str) -> list[str]:
 
 
 def _files(folder: Callable[[], Path], pattern: str) -> list[Path]:
-    """Return the files in a folder that match a pattern; an incomplete installation has none."""
+    """The files in a folder that match a pattern; an incomplete installation has none."""
     try:
         return list(folder().glob(pattern))
     except UserError:

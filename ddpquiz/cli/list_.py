@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _marked_rows(known: Catalog, kinds: Sequence[str]) -> list[Row]:
-    """Return the rows of the log that mark items in these ways and still apply."""
+    """The rows of the log that mark items in these ways and still apply."""
     from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # only for who has progress
     from ddpquiz.learning.schedule import study_day  # noqa: PLC0415
 
@@ -42,12 +42,12 @@ def _marked_rows(known: Catalog, kinds: Sequence[str]) -> list[Row]:
 
 
 def _has_progress() -> bool:
-    """Return whether there is progress to show; to open it would create the file."""
+    """Whether there is progress to show; to open it would create the file."""
     return os.path.exists(data_dir() / PROGRESS)  # noqa: PTH110 - False, and no exception, where access is denied
 
 
 def _all_marks(known: Catalog) -> dict[str, list[str]]:
-    """Return the marks of each item."""
+    """The marks of each item."""
     found: dict[str, list[str]] = {}
     if not _has_progress():
         return found
@@ -61,7 +61,7 @@ def _all_marks(known: Catalog) -> dict[str, list[str]]:
 
 
 def _learned(known: Catalog) -> dict[str, LearnedSoFar]:
-    """Return how much the learner knows of each concept that was begun."""
+    """How much the learner knows of each concept that was begun."""
     if not _has_progress():
         return {}
     from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # only for who has progress

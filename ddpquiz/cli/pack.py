@@ -107,7 +107,7 @@ def new(
 
 
 def _counts(loaded: LoadedPack) -> str:
-    """Return how much a pack teaches."""
+    """How much a pack teaches."""
     catalog = loaded.catalog
     counts: Mapping[str, int] = {
         "concept": len(catalog.concepts),

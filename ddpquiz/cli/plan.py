@@ -155,7 +155,7 @@ class PlanOptions:
         return " ".join(words)
 
     def machine(self) -> Accelerator:
-        """Return the hardware and the number format; BadParameter if the GPU does not have it."""
+        """The hardware and the number format; BadParameter if the GPU does not have it."""
         hardware: Hardware = load_hardware(self.gpu)
         precision = self.precision or ("bf16" if "bf16" in hardware.flops else next(iter(hardware.flops)))
         if precision not in hardware.flops:
@@ -164,7 +164,7 @@ class PlanOptions:
         return Accelerator(hardware, precision, self.causal, self.efficiency)
 
     def job(self, gpus: int) -> Job:
-        """Return the job on a number of GPUs; BadParameter if a word is unknown."""
+        """The job on a number of GPUs; BadParameter if a word is unknown."""
         model = load_model(self.model)
         sequence = self.seq or model.sequence
         sizes = Sizes(
@@ -177,7 +177,7 @@ class PlanOptions:
         return Job(model, self.sized(self.layout, gpus), sizes)
 
     def sized(self, text: str, gpus: int) -> Layout:
-        """Return the layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
+        """The layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
         sizes = _axis_sizes(text)
         schedule = _one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
@@ -199,7 +199,7 @@ class PlanOptions:
         )
 
     def with_layout(self, text: str) -> PlanOptions:
-        """Return the options changed by a text such as `tp=4,zero=3,pipeline=1f1b`; BadParameter for what is unknown.
+        """The options changed by a text such as `tp=4,zero=3,pipeline=1f1b`; BadParameter for what is unknown.
 
         Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
         one chunk a stage unless the text says more.
@@ -229,7 +229,7 @@ class PlanOptions:
 
 
 def _named_values(text: str) -> list[tuple[str, str]]:
-    """Return the names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
+    """The names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
     parts = (part.partition("=") for part in text.replace(",", " ").split())
     return [(name, value) for name, _, value in parts]
 
@@ -251,7 +251,7 @@ def _axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = (
 
 
 def _one_of(choices: Any, word: str, option: str) -> Any:
-    """Return the value of an enumeration that a word names, or BadParameter."""
+    """The value of an enumeration that a word names, or BadParameter."""
     try:
         return choices(word.lower())
     except ValueError:
@@ -311,7 +311,7 @@ def _one_page(pages: Mapping[str, object]) -> None:
 
 
 def _named_gpus(options: PlanOptions) -> int:
-    """Return the number of GPUs that the layout names; UserError if it does not say."""
+    """The number of GPUs that the layout names; UserError if it does not say."""
     sizes = _axis_sizes(options.layout)
     if not sizes:
         options.job(1)  # reports an unknown model first
@@ -425,7 +425,7 @@ def _simulated(plan: Plan, micro_batches: int) -> PipelineRun:
 
 
 def _shorter(plan: Plan, run: PipelineRun) -> PipelineRun:
-    """Return a run with fewer micro-batches if a replay of all would be too long to step through."""
+    """A run with fewer micro-batches if a replay of all would be too long to step through."""
     pp = plan.job.layout.pp
     if sum(map(len, run.ranks)) <= _REPLAYED:
         return run

@@ -36,7 +36,7 @@ progress = typer.Typer(
 
 
 def _moved() -> Mapping[str, str]:
-    """Return the earlier keys of items; progress can be looked after while content has complaints."""
+    """The earlier keys of items; progress can be looked after while content has complaints."""
     try:
         return loading.load().moved
     except ContentError:
@@ -171,7 +171,7 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
 
 
 def _read(file: Path) -> str:
-    """Return the text of a file or pipe. Raises UserError if it is larger than any export."""
+    """The text of a file or pipe. Raises UserError if it is larger than any export."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # do not wait for a pipe that nobody writes to
         os.set_blocking(handle, True)

@@ -99,7 +99,7 @@ class RunOptions:
             saving.format_of(self.save)
 
     def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
-        """Return the request for a run of this script."""
+        """The request for a run of this script."""
         return Request(
             script, args=args, ranks=self.nproc, device=self.device,
             timeout=self.timeout, module=module, restarts=self.max_restarts, strict=self.strict,
@@ -170,7 +170,7 @@ class DemoCommand(TyperCommand):
             raise _unknown_option(self, ctx, wrong, advice) from None
 
     def _corrected(self, words: list[str]) -> str:
-        """Return the command line with every option on the right side of `--`, or "" if it names no demo."""
+        """The command line with every option on the right side of `--`, or "" if it names no demo."""
         at = words.index("--") if "--" in words else len(words)
         ours, theirs = _split_options(self, words[:at])
         name = next((word for word in theirs if word in completion.demos("")), "")
@@ -187,7 +187,7 @@ def _mentions(script: str, option: str) -> bool:
 
 
 def _unknown_option(command: Any, ctx: Any, wrong: Any, advice: str) -> Any:
-    """Return an error with advice if the error is about an unknown option; else the error itself."""
+    """An error with advice if the error is about an unknown option; else the error itself."""
     option = getattr(wrong, "option_name", None)
     if option is None or option in _options(command):
         return wrong
@@ -195,7 +195,7 @@ def _unknown_option(command: Any, ctx: Any, wrong: Any, advice: str) -> Any:
 
 
 def _split_options(command: Any, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return those of the words that are options of a command, with their values, and the other words."""
+    """Those of the words that are options of a command, with their values, and the other words."""
     options = _options(command)
     ours: list[str] = []
     others: list[str] = []

@@ -30,7 +30,7 @@ PAGE_EVENTS = 100_000  # of a longer run, a page holds about as many of the last
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by the end of its name; BadParameter if that is not a known one."""
+    """The format of a file by the end of its name; BadParameter if that is not a known one."""
     found = next((end for end in _FORMATS if path.name.endswith(end)), None)
     if found is None:
         raise typer.BadParameter(
@@ -104,7 +104,7 @@ def _confirm(path: Path) -> None:
 
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:
-    """Return the page of a run; `state` is its last one, `back` the address of a page that lists it."""
+    """The page of a run; `state` is its last one, `back` the address of a page that lists it."""
     from ddpquiz.web.run_page import PageInput, run_page  # noqa: PLC0415  # not every saved run is a page
 
     recent, count = RecentEvents(PAGE_EVENTS), 0

@@ -36,12 +36,12 @@ def site(
 
 
 def picture_texts() -> dict[str, str]:
-    """Return the pictures that came with ddpquiz, by their names."""
+    """The pictures that came with ddpquiz, by their names."""
     return {name: file.read_text("utf-8") for name, file in pictures(content_dir()).items()}
 
 
 def run_pages(demos: set[str]) -> dict[str, str]:
-    """Return the page of the saved run of each of these demos that has one."""
+    """The page of the saved run of each of these demos that has one."""
     pages = {}
     for name in sorted(demos):
         path = recordings_dir() / f"{name}.json"

@@ -126,7 +126,7 @@ def print_json(screen: QuizScreen, seed: int | None, rows: Sequence[Row]) -> Non
 
 
 def _verdicts(screen: QuizScreen, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the verdict on each concept that was asked about."""
+    """The verdict on each concept that was asked about."""
     asked = {posed.question.concept for posed in screen.quiz.asked}
     known = strengths(rows, study_day(clock.now()))
     return {

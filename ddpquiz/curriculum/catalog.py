@@ -72,7 +72,7 @@ class Catalog:
         return {item.key: item for concept in self.concepts for item in concept.items()}
 
     def concept(self, concept_id: str) -> Concept:
-        """Return a concept by its id. UserError with the one that is probably meant if no concept has this id."""
+        """A concept by its id. UserError with the one that is probably meant if no concept has this id."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
         hits = sorted(self.search(concept_id), key=lambda hit: hit.kind != "concept")
@@ -91,7 +91,7 @@ class Catalog:
         )
 
     def item(self, key: str) -> Item:
-        """Return a card, question or prompt by `concept/id`, now or earlier. UserError if no item has this name."""
+        """A card, question or prompt by `concept/id`, now or earlier. UserError if no item has this name."""
         key = self.moved.get(key, key)
         if key in self._items:
             return self._items[key]
@@ -117,11 +117,11 @@ class Catalog:
         return tuple(question for concept in self.concepts for question in concept.questions)
 
     def labs_about(self, concept_id: str) -> tuple[LabTitle, ...]:
-        """Return the labs that belong to a concept."""
+        """The labs that belong to a concept."""
         return tuple(lab for lab in self.labs if lab.concept == concept_id)
 
     def path(self, concept_id: str) -> tuple[Concept, ...]:
-        """Return the concepts to learn before a concept, in order, and last the concept itself."""
+        """The concepts to learn before a concept, in order, and last the concept itself."""
         wanted: set[str] = set()
         pending = [self.concept(concept_id)]
         while pending:
@@ -132,7 +132,7 @@ class Catalog:
         return tuple(concept for concept in self.concepts if concept.id in wanted)
 
     def search(self, words: str) -> tuple[Hit, ...]:
-        """Return everything that contains some of the words, the best match first."""
+        """Everything that contains some of the words, the best match first."""
         from ddpquiz.curriculum.search import search
 
         return search(self.concepts, self.demos, words)

@@ -83,7 +83,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
 
 
 def _with_demos_of_steps(concept: Concept) -> tuple[DemoLink, ...]:
-    """Return the demos of the steps, in their order, then those that only the concept names.
+    """The demos of the steps, in their order, then those that only the concept names.
 
     Where both name a run, it is as the concept names it.
     """

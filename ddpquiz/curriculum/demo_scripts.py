@@ -45,7 +45,7 @@ class Demo:
 
 
 def demo_names(folder: Path) -> tuple[str, ...]:
-    """Return the names of the demos in a folder."""
+    """The names of the demos in a folder."""
     return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.name.startswith(("_", "."))))
 
 

@@ -35,7 +35,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 
 
 def evaluate(expression: str, values: Mapping[str, float]) -> float:
-    """Return the value of `expression` with these values. ValueError with a sentence if it has none."""
+    """The value of `expression` with these values. ValueError with a sentence if it has none."""
     try:
         return _bounded(_value(_parsed(expression), values))
     except ZeroDivisionError:
@@ -47,7 +47,7 @@ def evaluate(expression: str, values: Mapping[str, float]) -> float:
 
 
 def names(expression: str) -> set[str]:
-    """Return the names that `expression` uses. ValueError if it is not arithmetic."""
+    """The names that `expression` uses. ValueError if it is not arithmetic."""
     used: set[str] = set()
     pending: list[ast.expr] = [_parsed(expression)]
     while pending:
@@ -86,7 +86,7 @@ def quantity(number: str, unit: str = "") -> str:
 
 
 def unknown_name(name: str, values: Mapping[str, object]) -> ValueError:
-    """Return the error for a name without a value."""
+    """The error for a name without a value."""
     return ValueError(f"`{name}` is unknown; the names are {', '.join(values)}" if values else f"`{name}` is unknown")
 
 

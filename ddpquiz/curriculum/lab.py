@@ -123,7 +123,7 @@ class Limit:
         return formula.names(self.left) | formula.names(self.right)
 
     def sides(self, values: Mapping[str, float]) -> tuple[float, float]:
-        """Return both sides. ValueError if a name has no value."""
+        """Both sides. ValueError if a name has no value."""
         known = {
             name: values.get(name, 0.0) if name.startswith("calls_") else values[name] for name in self._known(values)
         }
@@ -235,7 +235,7 @@ class LabSolution:
         return tuple(part for part in self.parts if part.written)
 
     def replaced(self, texts: tuple[str, ...]) -> str:
-        """Return the solution with other code in place of the parts that are written, in order."""
+        """The solution with other code in place of the parts that are written, in order."""
         rest = iter(texts)
         return "".join(
             textwrap.indent(textwrap.dedent(next(rest)).strip("\n"), part.indent) + "\n" if part.written else part.text
@@ -244,7 +244,7 @@ class LabSolution:
 
 
 def edit(source: str, old: str, new: str) -> str | None:
-    """Return a source with one passage replaced, as deep as it stands there; None unless it stands there once.
+    """A source with one passage replaced, as deep as it stands there; None unless it stands there once.
 
     Both texts may be indented less than the passage: they move to the right together.
     """

@@ -125,14 +125,14 @@ def _attempt(record: Fields, around: _LabSources, *, wrong: bool) -> Attempt:
 
 
 def _caught(record: Fields) -> tuple[str, ...]:
-    """Return the names under `caught`: one, or a list if it depends on the order of events which comes first."""
+    """The names under `caught`: one, or a list if it depends on the order of events which comes first."""
     node = record.find("caught")
     names = record.texts("caught") if isinstance(node, SequenceNode) else (record.text("caught"),)
     return tuple("not awaited" if name == "no wait" else name for name in names)  # its name in older packs
 
 
 def _source(record: Fields, around: _LabSources) -> str:
-    """Return the file that `write`, `old` with `new`, `edits` or `file` describe."""
+    """The file that `write`, `old` with `new`, `edits` or `file` describe."""
     forms = [key for key in ("write", "old", "edits", "file") if key in record]
     if len(forms) != 1:
         record.page.complain(record.node, "expected one of write, old (with new), edits and file")
@@ -247,7 +247,7 @@ def _is_phase(node: ast.Call) -> bool:
 
 
 def _parse(page: YamlFile, path: Path, text: str) -> ast.Module:
-    """Return the tree of a Python file; an empty one, with a complaint, if it is not valid."""
+    """The tree of a Python file; an empty one, with a complaint, if it is not valid."""
     try:
         return ast.parse(text)
     except SyntaxError as problem:

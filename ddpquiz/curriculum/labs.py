@@ -21,12 +21,12 @@ _HOW_TO_GET_TOOLS = "`ddpquiz pack new DIR` makes a pack that has it"
 
 
 def lab_names(root: Path | None = None) -> list[str]:
-    """Return the names of the labs in a folder, by default of those that are shipped."""
+    """The names of the labs in a folder, by default of those that are shipped."""
     return sorted(path.parent.name.replace("_", "-") for path in (root or labs_dir()).glob("*/lab.yaml"))
 
 
 def lab_titles(root: Path) -> tuple[LabTitle, ...]:
-    """Return the labs of a folder as a list names them; one is left out if its lab.yaml does not say so much."""
+    """The labs of a folder as a list names them; one is left out if its lab.yaml does not say so much."""
     titles = []
     for name in lab_names(root):
         page = YamlFile.open(root / name.replace("-", "_") / "lab.yaml")
@@ -74,7 +74,7 @@ def load_pack_lab(name: str) -> Lab:
 
 
 def pack_lab_names() -> list[str]:
-    """Return the names of the labs of all packs."""
+    """The names of the labs of all packs."""
     return [f"{pack.name}/{name}" for pack in packs() for name in lab_names(pack.labs)]
 
 

@@ -13,7 +13,7 @@ _DOES = ("ask", "run", "demo")  # what a step can end in
 
 
 def is_in_steps(concept: Fields) -> bool:
-    """Return whether the lesson of a concept is a list of steps."""
+    """Whether the lesson of a concept is a list of steps."""
     return isinstance(concept.at("lesson"), SequenceNode)
 
 
@@ -39,7 +39,7 @@ def _picture(record: Fields) -> str:
 
 
 def demos_of_steps(steps: Sequence[LessonStep], asked: Sequence[str]) -> tuple[DemoLink, ...]:
-    """Return the demos of steps. One that comes after a question of `asked` is predicted by it."""
+    """The demos of steps. One that comes after a question of `asked` is predicted by it."""
     return tuple(
         DemoLink(demo.run, demo.look, demo.args, demo.ranks, step.ask if step.ask in asked else "", demo.labels)
         for step in steps

@@ -12,7 +12,7 @@ _LEAVE = "dist.destroy_process_group()\n"
 
 
 def whole_script(code: str) -> str:
-    """Return the script that runs for a listing: its code with a head and a tail.
+    """The script that runs for a listing: its code with a head and a tail.
 
     The head imports, forms the group, and sets `rank` and `world_size`; the tail ends the group. Both are supplied if
     the code uses one of the names of the head without defining it. Code that forms the group itself gets the imports
@@ -29,12 +29,12 @@ def whole_script(code: str) -> str:
 
 
 def needs_head(code: str) -> bool:
-    """Return whether code uses a name of the head, such as `torch` or `rank`, without defining it."""
+    """Whether code uses a name of the head, such as `torch` or `rank`, without defining it."""
     return bool(_SUPPLIED & _undefined(code))
 
 
 def _undefined(code: str) -> set[str]:
-    """Return the names that code reads and never defines; all of the head if it is not valid Python."""
+    """The names that code reads and never defines; all of the head if it is not valid Python."""
     try:
         names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name | ast.alias)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -45,12 +45,12 @@ def _undefined(code: str) -> set[str]:
 
 
 def places_of_line(code: str, line: str) -> list[int]:
-    """Return the places, from 0, of the lines that equal a line, apart from indentation."""
+    """The places, from 0, of the lines that equal a line, apart from indentation."""
     return [place for place, each in enumerate(code.splitlines()) if each.strip() == line.strip()]
 
 
 def marked_change(line: str, to: str) -> list[tuple[str, str]]:
-    """Return the lines that stand in place of a line, each with its mark: + is new, - is gone, a blank was there."""
+    """The lines that stand in place of a line, each with its mark: + is new, - is gone, a blank was there."""
     after = [(" " if each == line else "+", each) for each in to.splitlines()]
     return after if (" ", line) in after else [("-", line), *after]
 

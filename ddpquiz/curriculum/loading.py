@@ -117,7 +117,7 @@ def load_pack(pack: Pack, files: Files | None = None) -> LoadedPack:
 
 
 def pack_copy(name: str) -> str:
-    """Return the name of the file in the cache folder with the copy of a pack's catalog."""
+    """The name of the file in the cache folder with the copy of a pack's catalog."""
     return f"pack-{name}.marshal"
 
 
@@ -131,7 +131,7 @@ def _read(folder: Path | None) -> Catalog:
 
 
 def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
-    """Return the catalog with a fingerprint: a copy in the cache folder or the wheel, else what `read` returns."""
+    """The catalog with a fingerprint: a copy in the cache folder or the wheel, else what `read` returns."""
     path = cache_dir() / file
     packed = _load(packed_content(), fingerprint, shipped=True) if file == FILE else None
     catalog = packed or _load(path, fingerprint)
@@ -165,7 +165,7 @@ def _code_hash() -> str:
 
 
 def _hash(root: Path, ending: str) -> str:
-    """Return a hash of the files below a folder whose names end in a certain way; it may be missing."""
+    """A hash of the files below a folder whose names end in a certain way; it may be missing."""
     digest = blake2b(digest_size=32)
     for name in sorted(_files(str(root), "", ending)):
         with open(f"{root}/{name}", "rb", 0) as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
@@ -191,7 +191,7 @@ def _header(fingerprint: str, payload: bytes) -> bytes:
 
 
 def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | None:
-    """Return the copy in a file if it is complete and fresh, and writable by this user only or `shipped`."""
+    """The copy in a file if it is complete and fresh, and writable by this user only or `shipped`."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_field(concept: data.Concept, name: str) -> Any:
-    """Return a field of a concept as plain data; of one that is built later, the number of items and their bytes."""
+    """A field of a concept as plain data; of one that is built later, the number of items and their bytes."""
     value = _plain(getattr(concept, name))
     return (_NUMBERS[_StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
 

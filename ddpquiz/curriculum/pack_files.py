@@ -30,7 +30,7 @@ Files = Mapping[str, bytes]  # by their path in the pack, with slashes
 
 
 def read_files(source: Path) -> Files:
-    """Return the files of the pack in a folder or a wheel. UserError if it is not one that can be accepted."""
+    """The files of the pack in a folder or a wheel. UserError if it is not one that can be accepted."""
     import zipfile
 
     try:
@@ -40,7 +40,7 @@ def read_files(source: Path) -> Files:
 
 
 def read_added(folder: Path) -> Files:
-    """Return the files of a pack that was added, all of one version. UserError if they cannot be read.
+    """The files of a pack that was added, all of one version. UserError if they cannot be read.
 
     An update puts a new folder in the place of the old one, perhaps while we read.
     """
@@ -60,12 +60,12 @@ def read_added(folder: Path) -> Files:
 
 
 def concepts_in(files: Files) -> frozenset[str]:
-    """Return the names of the concepts of a pack."""
+    """The names of the concepts of a pack."""
     return _named(files, r"content/[^/]+/([^/]+)\.yaml")
 
 
 def demos_in(files: Files) -> frozenset[str]:
-    """Return the names of the demos of a pack."""
+    """The names of the demos of a pack."""
     return _named(files, r"demos/([^_./][^/]*)\.py")
 
 
@@ -101,7 +101,7 @@ def unpacked(files: Files, place: Path | None = None) -> Iterator[Path]:
 
 
 def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:
-    """Return the entries that belong to a pack, those below the folder of the manifest."""
+    """The entries that belong to a pack, those below the folder of the manifest."""
     contents: dict[str, bytes] = {}
     total = 0
     for name, data in entries:
@@ -183,7 +183,7 @@ def _in_wheel(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _accepted(name: str) -> str:
-    """Return a path in a pack if each part of it is a name that a pack may use."""
+    """A path in a pack if each part of it is a name that a pack may use."""
     parts = name.split("/")
     if not all(_NAME.fullmatch(part) for part in parts):
         raise UserError(f"{name[:200]!a} is not a name for a file of a pack; use letters, digits and . _ - in names.")

@@ -118,7 +118,7 @@ def _delete(pack: Pack) -> None:
 
 
 def installed_packs() -> dict[str, Path]:
-    """Return the folders of the packs in installed Python packages, by name, from metadata: nothing is imported."""
+    """The folders of the packs in installed Python packages, by name, from metadata: nothing is imported."""
     from importlib.metadata import entry_points
 
     folders: dict[str, Path] = {}

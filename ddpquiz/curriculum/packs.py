@@ -73,7 +73,7 @@ class LoadedPack:
 
 
 def packs() -> tuple[Pack, ...]:
-    """Return the packs that were added, by name. UserError if their folder cannot be read."""
+    """The packs that were added, by name. UserError if their folder cannot be read."""
     try:
         folders = [*packs_dir().iterdir()] if has_packs() else []
     except OSError as problem:
@@ -86,7 +86,7 @@ def packs() -> tuple[Pack, ...]:
 
 
 def find(name: str) -> Pack:
-    """Return a pack by its name. UserError if it was not added."""
+    """A pack by its name. UserError if it was not added."""
     for pack in packs():
         if pack.name == name:
             return pack
@@ -94,7 +94,7 @@ def find(name: str) -> Pack:
 
 
 def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Catalog:
-    """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
+    """A catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
     catalog = shipped
     for pack in packs():
         try:
@@ -113,7 +113,7 @@ def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Cat
 
 
 def pack_demos() -> tuple[Demo, ...]:
-    """Return the demos of all packs, with the names by which they are run."""
+    """The demos of all packs, with the names by which they are run."""
     return tuple(
         replace(read_demo(pack.demos / f"{name}.py"), name=f"{pack.name}/{name}")
         for pack in packs()
@@ -122,7 +122,7 @@ def pack_demos() -> tuple[Demo, ...]:
 
 
 def _prefixed(loaded: LoadedPack) -> Catalog:
-    """Return a catalog in which the names of a pack begin with the pack's name."""
+    """A catalog in which the names of a pack begin with the pack's name."""
     pack, catalog = loaded.pack, loaded.catalog
     own = {concept.id for concept in catalog.concepts}
     names = _Names(pack.name, own, loaded.demos, loaded.origin)
@@ -198,11 +198,11 @@ class AllowedPack:
     files: Files
 
     def holds(self, path: str | Path) -> bool:
-        """Return whether a path is the folder of the pack or lies in it."""
+        """Whether a path is the folder of the pack or lies in it."""
         return f"{os.path.realpath(path)}{os.sep}".startswith(f"{self.folder}{os.sep}")
 
     def read(self, path: str | Path) -> bytes:
-        """Return what is allowed of a file in the folder. FileNotFoundError if there was no such file."""
+        """What is allowed of a file in the folder. FileNotFoundError if there was no such file."""
         try:
             return self.files[os.path.relpath(os.path.realpath(path), self.folder)]
         except KeyError:
@@ -210,7 +210,7 @@ class AllowedPack:
 
 
 def fingerprint(files: Files) -> str:
-    """Return the SHA-256 of the names and the contents of all files of a pack, in hexadecimal digits.
+    """The SHA-256 of the names and the contents of all files of a pack, in hexadecimal digits.
 
     It must stay the same in later versions of ddpquiz, or everybody is asked again.
     """
@@ -224,7 +224,7 @@ def fingerprint(files: Files) -> str:
 
 
 def is_allowed(name: str, origin: str) -> bool:
-    """Return whether the programs of a pack may run if its files have this fingerprint."""
+    """Whether the programs of a pack may run if its files have this fingerprint."""
     return _allowed().get(name) == origin
 
 
@@ -256,7 +256,7 @@ def require_consent(name: str, origin: str) -> None:
 
 
 def allowed_pack(name: str) -> AllowedPack | None:
-    """Return the files of a pack, from which its programs may run; None for "". UserError if they are not allowed."""
+    """The files of a pack, from which its programs may run; None for "". UserError if they are not allowed."""
     if not name:
         return None
     folder = packs_dir() / name

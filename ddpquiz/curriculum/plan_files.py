@@ -46,7 +46,7 @@ class _PlanFile(NamedTuple, Generic[_Item]):
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of the shipped models or hardware."""
+    """The names of the shipped models or hardware."""
     return sorted(path.stem for path in (content_dir() / folder).glob("*.yaml"))
 
 
@@ -107,7 +107,7 @@ def _check_sources(page: YamlFile, sources: Mapping[str, object]) -> None:
 
 
 def read_any(path: Path) -> Callable[[YamlFile], _PlanFile[Transformer] | _PlanFile[Hardware]]:
-    """Return what reads a file, by the folder that it is in."""
+    """What reads a file, by the folder that it is in."""
     return read_model if path.absolute().parent.name == "models" else read_hardware
 
 
@@ -362,7 +362,7 @@ def _whole(row: Fields, name: str, default: int) -> int:
 
 
 def _model(row: Fields) -> Transformer | None:
-    """Return the model that a run names, with its own sizes where it has some."""
+    """The model that a run names, with its own sizes where it has some."""
     name = row.text("model")
     if name not in names("models"):
         row.complain("model", f"there is no model `{name}`{did_you_mean(name, names('models'))}")
@@ -386,7 +386,7 @@ def _shipped_hardware(name: str) -> Hardware:
 
 
 def _machine(row: Fields, software: _Software | None) -> Accelerator | None:
-    """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU.
+    """The hardware that a run names; `far-bandwidth` is that of its own network, for one GPU.
 
     What `software` reaches replaces what the hardware says.
     """

@@ -82,7 +82,7 @@ def expected(posed: Posed) -> str:
 
 
 def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
-    """Return a `number` question with the figures of the learner's machine, where it asks for such and they are known.
+    """A `number` question with the figures of the learner's machine, where it asks for such and they are known.
 
     It stays as it is if one is missing, or if a wrong way would give the right answer with them.
     """

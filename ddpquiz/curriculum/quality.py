@@ -143,7 +143,7 @@ def _hard_to_read(concepts: Iterable[Concept]) -> list[str]:
 
 
 def reading_grade(text: str) -> float:
-    """Return the school grade that prose requires (Kincaid et al. 1975), without drawings, code and tables."""
+    """The school grade that prose requires (Kincaid et al. 1975), without drawings, code and tables."""
     lines = re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines()
     prose = " ".join(line for line in lines if not line.startswith(("    ", "|", "#")))
     prose = re.sub(r"`[^`]*`", "name", prose)
@@ -213,18 +213,18 @@ _COMMON = re.compile(
 
 
 def words(text: str) -> set[str]:
-    """Return the words of a text that carry meaning, without a plural s."""
+    """The words of a text that carry meaning, without a plural s."""
     return {word.removesuffix("s") for word in _WORD.findall(_COMMON.sub(" ", text.lower()))}
 
 
 def numbers(question: Question) -> list[float] | None:
-    """Return the number with which each option starts, or None unless all start with different ones."""
+    """The number with which each option starts, or None unless all start with different ones."""
     values = [value for option in question.options if (value := leading_number(option.text)) is not None]
     return values if len(set(values)) == len(question.options) else None
 
 
 def _likeness(question: Question) -> list[float]:
-    """Return how much of each option's words and marks the other options share, from 0 to 1."""
+    """How much of each option's words and marks the other options share, from 0 to 1."""
     bags = [Counter(_TOKEN.findall(option.text.lower())) for option in question.options]
     return [
         sum(2 * (bag & other).total() / (bag.total() + other.total()) for other in bags if other is not bag)
@@ -243,7 +243,7 @@ def _like_stem(question: Question) -> list[float]:
 
 
 def _places(question: Question) -> list[float]:
-    """Return the place of each number from the smallest, 0, or zeros."""
+    """The place of each number from the smallest, 0, or zeros."""
     values = numbers(question)
     return [float(sorted(values).index(value)) for value in values] if values else [0.0] * len(question.options)
 
@@ -309,7 +309,7 @@ PICKERS: dict[str, _Picker] = {
 
 
 def expectation(question: Question, picked: Sequence[int]) -> float:
-    """Return the chance of being right by guessing among the picked options, or among all if none is picked."""
+    """The chance of being right by guessing among the picked options, or among all if none is picked."""
     among = picked or range(len(question.options))
     return sum(question.options[at].right for at in among) / len(among)
 
@@ -323,7 +323,7 @@ _Features = list[list[float]]  # of each option, the right one first
 
 
 def together(questions: Sequence[Question]) -> float:
-    """Return the share of questions that the guesser gets right, cross-validated by concept; 0.25 is chance."""
+    """The share of questions that the guesser gets right, cross-validated by concept; 0.25 is chance."""
     concepts = sorted({question.concept for question in questions})
     fold_of = {concept: place % _FOLDS for place, concept in enumerate(concepts)}
     samples = [(fold_of[question.concept], _features(question)) for question in questions]
@@ -335,7 +335,7 @@ def together(questions: Sequence[Question]) -> float:
 
 
 def _features(question: Question) -> _Features:
-    """Return each feature of each option as its distance from the mean of the question, scaled to one."""
+    """Each feature of each option as its distance from the mean of the question, scaled to one."""
     columns = []
     for feature in _FEATURES.values():
         values = feature(question)
@@ -360,14 +360,14 @@ def _fit(samples: Sequence[_Features]) -> list[float]:
 
 
 def _shares(options: _Features, weights: Sequence[float]) -> list[float]:
-    """Return the probability of each option."""
+    """The probability of each option."""
     powers = [math.exp(_worth(option, weights)) for option in options]
     total = sum(powers)
     return [power / total for power in powers]
 
 
 def _chance(options: _Features, weights: Sequence[float]) -> float:
-    """Return the chance that the right option, the first, is chosen: among equals, the guesser draws."""
+    """The chance that the right option, the first, is chosen: among equals, the guesser draws."""
     worths = [round(_worth(option, weights), 9) for option in options]
     return (worths[0] == max(worths)) / worths.count(max(worths))
 

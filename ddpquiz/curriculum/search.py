@@ -43,7 +43,7 @@ class Hit:
 
 
 def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
-    """Return everything that contains some of the words, the best match first: rare words and headings count most."""
+    """Everything that contains some of the words, the best match first: rare words and headings count most."""
     phrase = " ".join(words.lower().replace('"', " ").split())
     terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
     hits = list(_searchable(concepts, demos)) if terms else []
@@ -73,11 +73,11 @@ class _Term:
         self._in_full = [_Term(long_word) for long_word in _SHORT.get(word, "").split()]
 
     def closeness_in_heading(self, heading: str) -> float:
-        """Return how close the closest word of a heading is; its first word counts more."""
+        """How close the closest word of a heading is; its first word counts more."""
         return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
 
     def closeness(self, text: str) -> float:
-        """Return how close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
+        """How close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
         if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
             return in_full
         part = _PART if self._word in text else 0.0
@@ -139,7 +139,7 @@ _SYNONYMS = (  # the words of a line mean the same in this field
 
 
 def stem(word: str) -> str:
-    """Return the text that the forms of a word share, such as `copies` and `copied`, or `averages` and `averaging`."""
+    """The text that the forms of a word share, such as `copies` and `copied`, or `averages` and `averaging`."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= 3 or not word.isalpha():
         return word
@@ -166,13 +166,13 @@ _SAME = {stem(word): stem(line.split()[0]) for line in _SYNONYMS for word in lin
 
 
 def meaning(word: str) -> str:
-    """Return the stem of a word or of its first synonym; for a number, its digits."""
+    """The stem of a word or of its first synonym; for a number, its digits."""
     bare = stem(word.removesuffix("'s").replace(",", "").replace("_", ""))
     return _SAME.get(bare, bare)
 
 
 def _beginnings_of(word: str) -> tuple[str, ...]:
-    """Return the beginnings of all words that mean the same as this one."""
+    """The beginnings of all words that mean the same as this one."""
     means = meaning(word)
     same = {stem(word), *(text for text in (*_SAME, *_IRREGULAR) if meaning(text) == means)}
     return tuple(sorted({text.removesuffix("y") if len(text) > 3 else text for text in same}))

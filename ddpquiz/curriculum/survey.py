@@ -59,12 +59,12 @@ def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
 
 
 def is_pack(folder: Path) -> bool:
-    """Return whether a folder is that of a pack."""
+    """Whether a folder is that of a pack."""
     return os.path.isfile(folder / MANIFEST)  # noqa: PTH113  # False for a path too long
 
 
 def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
-    """Return a content folder, and the files in it that `path` means; None for all of them."""
+    """A content folder, and the files in it that `path` means; None for all of them."""
     if os.path.isdir(path):  # noqa: PTH112  # False where Path raises PermissionError
         if _is_content(path) or not _is_content(path.absolute().parent):
             return path, None
@@ -154,12 +154,12 @@ def read_core(page: YamlFile) -> tuple[str, ...]:
 
 
 def _is_core(name: str, node: Node) -> bool:
-    """Return whether an entry of tracks.yaml is the core route; a track may have the same name."""
+    """Whether an entry of tracks.yaml is the core route; a track may have the same name."""
     return name == "core" and not isinstance(node, MappingNode)
 
 
 def learning_order(core: Sequence[str], tracks: Sequence[Track]) -> tuple[str, ...]:
-    """Return the concepts in the order in which they are learned: the core route, then the others by track."""
+    """The concepts in the order in which they are learned: the core route, then the others by track."""
     return tuple(dict.fromkeys((*core, *(concept for track in tracks for concept in track.concepts))))
 
 
@@ -181,7 +181,7 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
 
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
+    """The concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
     files = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
     files -= {path for path in files if path.parent.parent == folder and path.parent.name in FOLDERS}
     good = {path for path in files if path.suffix == ".yaml" and path.parent.parent == folder}
@@ -210,7 +210,7 @@ class _Surroundings:
     _read: dict[str, Demo | str] = field(default_factory=dict)  # a demo, or why it cannot be read
 
     def track_of(self) -> dict[str, str]:
-        """Return the track of each concept."""
+        """The track of each concept."""
         return {concept: track.id for track in self.tracks or () for concept in track.concepts}
 
     def demo(self, name: str) -> Demo | str:
@@ -284,7 +284,7 @@ def _check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: _Surrou
 
 
 def _earlier_keys(readings: Sequence[Reading]) -> dict[str, str]:
-    """Return the earlier keys of items, each with the key now; complain about those that would not be clear."""
+    """The earlier keys of items, each with the key now; complain about those that would not be clear."""
     now = {item.key for reading in readings if reading.concept for item in reading.concept.items()}
     found: dict[str, str] = {}
     for reading in readings:
@@ -316,7 +316,7 @@ def _check_need(
 
 
 def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest path from one concept to another along their needs, or []."""
+    """The shortest path from one concept to another along their needs, or []."""
     ways = [[start]]
     seen = {start}
     for way in ways:

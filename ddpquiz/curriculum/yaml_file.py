@@ -176,7 +176,7 @@ class YamlFile:
 
 
 def shown(path: Path) -> str:
-    """Return a path as a user would write it: relative if it is below the working directory."""
+    """A path as a user would write it: relative if it is below the working directory."""
     with contextlib.suppress(ValueError, OSError):
         path = path.absolute().relative_to(Path.cwd())
     return HIDDEN.sub("\ufffd", str(path).replace("\n", " "))
@@ -247,11 +247,11 @@ class Fields:
         return self._fields.keys()
 
     def at(self, name: str) -> Node:
-        """Return the node to complain about: that of a value, or that of the mapping if the key is missing."""
+        """The node to complain about: that of a value, or that of the mapping if the key is missing."""
         return self._fields[name][1] if name in self._fields else self.node
 
     def children(self, name: str) -> list[Node]:
-        """Return the nodes of a list that was already read, without complaining again."""
+        """The nodes of a list that was already read, without complaining again."""
         node = self.at(name)
         return list(node.value) if name in self and isinstance(node, SequenceNode) else []
 
@@ -259,18 +259,18 @@ class Fields:
         self.page.complain(self.at(name), f"`{name}`: {text}")
 
     def find(self, name: str, *, optional: bool = False) -> Node | None:
-        """Return the node of a value of any type, or None if the key is missing."""
+        """The node of a value of any type, or None if the key is missing."""
         self._asked[name] = not optional
         pair = self._fields.get(name)
         return pair[1] if pair else None
 
     def text(self, name: str, *, optional: bool = False) -> str:
-        """Return a text without surrounding spaces, or "" if the key is missing."""
+        """A text without surrounding spaces, or "" if the key is missing."""
         node = self.find(name, optional=optional)
         return "" if node is None else scalar(self.page, node, name).strip()
 
     def code(self, name: str, *, optional: bool = False) -> str:
-        """Return a text in which line ends and indentation matter."""
+        """A text in which line ends and indentation matter."""
         node = self.find(name, optional=optional)
         if node is None:
             return ""
@@ -279,14 +279,14 @@ class Fields:
         return scalar(self.page, node, name).rstrip()
 
     def id(self, name: str = "id") -> str:
-        """Return a name that the log can refer to permanently."""
+        """A name that the log can refer to permanently."""
         value = self.text(name)
         if value and not ID.fullmatch(value):
             self.complain(name, f"`{value}` is not a name; use a-z, 0-9 and -, and start with a letter or digit")
         return value
 
     def one_of(self, name: str, choices: type[_Choice], default: _Choice | None = None) -> _Choice:
-        """Return one of the values of an enumeration."""
+        """One of the values of an enumeration."""
         value = self.text(name, optional=default is not None)
         fallback = default or next(iter(choices))
         try:
@@ -297,12 +297,12 @@ class Fields:
             return fallback
 
     def fits(self, name: str, choices: type[StrEnum]) -> bool:
-        """Return True if a value is missing or in an enumeration. Never complains."""
+        """True if a value is missing or in an enumeration. Never complains."""
         node = self.at(name)
         return name not in self or (isinstance(node, ScalarNode) and node.value.strip() in list(choices))
 
     def whole(self, name: str, least: int, most: int, *, optional: bool = False) -> int | None:
-        """Return a whole number between two bounds."""
+        """A whole number between two bounds."""
         value = self.text(name, optional=optional)
         if not value:
             return None
@@ -312,7 +312,7 @@ class Fields:
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """Return True if a value is `true`, False if it is `false` or missing."""
+        """True if a value is `true`, False if it is `false` or missing."""
         value = self.text(name, optional=True)
         if value not in ("", "true", "false"):
             self.complain(name, f"expected true or false, got `{value}`")
@@ -321,7 +321,7 @@ class Fields:
     def entries(
         self, name: str, *, optional: bool = False, empty: bool = False, most: int = _MOST_ENTRIES
     ) -> list[Node]:
-        """Return the nodes of a list. `optional`: the key may be missing. `empty`: the list may be empty."""
+        """The nodes of a list. `optional`: the key may be missing. `empty`: the list may be empty."""
         node = self.find(name, optional=optional)
         if node is None:
             return []
@@ -393,7 +393,7 @@ class Fields:
 
 
 def scalar(page: YamlFile, node: Node, name: str) -> str:
-    """Return the text of a node. Complains if it is empty."""
+    """The text of a node. Complains if it is empty."""
     if not isinstance(node, ScalarNode):
         page.complain(node, f"`{name}`: expected text, got {_KINDS[type(node)]}; quote it if it is text")
         return ""
@@ -407,7 +407,7 @@ def scalar(page: YamlFile, node: Node, name: str) -> str:
 
 
 def peek(node: Node, name: str) -> Node:
-    """Return the value of a key in a mapping that was already read, or the mapping if the key is missing."""
+    """The value of a key in a mapping that was already read, or the mapping if the key is missing."""
     pairs: list[tuple[Node, Node]] = node.value if isinstance(node, MappingNode) else []
     return next((value for key, value in pairs if key.value == name), node)
 
@@ -417,13 +417,13 @@ def _advice(key: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests the nearest known word, or ""."""
+    """The end of a sentence that suggests the nearest known word, or ""."""
     meant = nearest(word, known)
     return f"; did you mean `{meant}`?" if meant else ""
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known word most similar to this one, else one that contains it, else "".
+    """The known word most similar to this one, else one that contains it, else "".
 
     A name of a pack, such as `pack/ring`, is meant by `ring` if no other one is `ring`.
     """
@@ -447,7 +447,7 @@ _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
 
 
 def has_option_line(code: str) -> bool:
-    """Return True if this code has a line `<option>`."""
+    """True if this code has a line `<option>`."""
     return _OPTION_LINE.search(code) is not None
 
 

@@ -188,7 +188,7 @@ def _fault(
 
 
 def stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
-    """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
+    """True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
     own = {*_branches_of(odd.file, odd.line)} - {*_branches_of(expected.file, expected.line)}
     return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
         [odd, expected]
@@ -201,7 +201,7 @@ def _expected_calls(operation: Operation) -> int:
 
 
 def opposite_branches(one: Operation, other: Operation) -> bool:
-    """Return True if two calls stand in opposite branches of the same `if`."""
+    """True if two calls stand in opposite branches of the same `if`."""
     if one.file != other.file:
         return False
     first, second = (dict(_branches_of(each.file, each.line)) for each in (one, other))
@@ -227,7 +227,7 @@ def _calls_of(op: str, statements: Collection[ast.stmt]) -> list[ast.Call]:
 
 
 def left_a_loop(inner: Operation, outer: Operation) -> bool:
-    """Return True if one call is made in a loop, and the other after it in the same function.
+    """True if one call is made in a loop, and the other after it in the same function.
 
     Each may be made in a function that is called there, or in one that such a function calls.
     """
@@ -309,7 +309,7 @@ def _statements(file: str) -> list[ast.stmt]:
 
 
 def _leaves_out(test: ast.expr) -> bool:
-    """Return True for a test that few ranks fail: `rank != 1`, `not (rank == 1 and step == 3)`."""
+    """True for a test that few ranks fail: `rank != 1`, `not (rank == 1 and step == 3)`."""
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not)
     return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)

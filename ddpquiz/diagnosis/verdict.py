@@ -168,7 +168,7 @@ _OF_CALLS = {JOIN: "process-group-init", FORM: "process-group-init", "recv": "po
 
 
 def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
-    """Return what to do about ranks that wait for each other in sends and receives.
+    """What to do about ranks that wait for each other in sends and receives.
 
     If one of these lines worked before, the other side no longer makes its half, and a message is missing.
     """

@@ -117,7 +117,7 @@ class Comparison:
         return calls or whole or parts or bool(self.slower or self.faster) or self.a.ranks != self.b.ranks
 
     def is_noticed(self, first: float, second: float) -> bool:
-        """Return True if two durations differ by more than they do between two runs of one script."""
+        """True if two durations differ by more than they do between two runs of one script."""
         change, lifetime = abs(first - second), max(self.a.lifetime, self.b.lifetime)
         return change > _WORTH * lifetime and change > _NOTICED * max(first, second)
 

@@ -78,7 +78,7 @@ _SENTENCES: dict[Kind, str] = {
 
 
 def _lengths(operation: Operation) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes without dimensions of one element: a scalar may meet a tensor of one element."""
+    """The shapes without dimensions of one element: a scalar may meet a tensor of one element."""
     return tuple(tuple(length for length in shape if length != 1) for shape in operation.shapes)
 
 
@@ -140,7 +140,7 @@ class Mismatches:
         unlike.append(collective)
 
     def _are_swapped(self, first: Collective, second: Collective) -> bool:
-        """Return True if two ranks call the same two operations, one rank in this and one in the other order."""
+        """True if two ranks call the same two operations, one rank in this and one in the other order."""
         pairs = {(call.operation, second.calls[rank].operation) for rank, call in first.calls.items()}
         return any(
             self._are_same(early, other_late) and self._are_same(other_early, late)
@@ -150,7 +150,7 @@ class Mismatches:
         )  # fmt: skip
 
     def _are_same(self, one: Operation, other: Operation) -> bool:
-        """Return True if two calls ask for the same in the same line, or in lines that read the same."""
+        """True if two calls ask for the same in the same line, or in lines that read the same."""
         if one == other:
             return True
         if one._replace(file=other.file, line=other.line) != other:
@@ -158,7 +158,7 @@ class Mismatches:
         return bool(read := self.text(one.file, one.line).strip()) and read == self.text(other.file, other.line).strip()
 
     def found(self, unfinished: Iterable[Collective], exits: dict[int, int], hung: Hung | None) -> list[Mismatch]:
-        """Return the mismatches found so far, and those of unfinished collectives; each text once."""
+        """The mismatches found so far, and those of unfinished collectives; each text once."""
         swaps = [swap for swap in self._swaps if not self._is_choice(*swap)]
         explained = {_key(each) for swap in swaps for each in swap}
         found = [_swapped(*swap) for swap in swaps]
@@ -172,12 +172,12 @@ class Mismatches:
         return list({str(mismatch): mismatch for mismatch in reversed(found)}.values())[::-1]
 
     def unlike(self) -> list[tuple[Mismatch, Collective]]:
-        """Return the collectives whose calls do not match; of two in swapped order, each as one of its own kind."""
+        """The collectives whose calls do not match; of two in swapped order, each as one of its own kind."""
         swapped = {_key(each): _swapped(*swap) for swap in self._swaps for each in swap}
         return [(swapped.get(key, mismatch), self._collectives[key]) for key, mismatch in self._found.items()]
 
     def _is_choice(self, *swap: Collective) -> bool:
-        """Return True if ranks choose freely between two lines: the calls fit, and they have met in one of them."""
+        """True if ranks choose freely between two lines: the calls fit, and they have met in one of them."""
         if any(_key(collective) in self._found for collective in swap):
             return False
         return any(
@@ -240,7 +240,7 @@ def _key(collective: Collective) -> tuple[str, tuple[int, ...], int]:
 
 
 def _first_difference(collective: Collective) -> Mismatch | None:
-    """Return the first aspect in which the calls differ and must not."""
+    """The first aspect in which the calls differ and must not."""
     operations = {rank: collective.calls[rank].operation for rank in collective.arrived}
     aspects = _PAIR_ASPECTS if collective.op == "send" else _ASPECTS
     for kind, aspect, detail in aspects:

@@ -113,12 +113,12 @@ class Dump:
 
 
 def names_a_rank(path: Path) -> bool:
-    """Return whether the name of a file ends in a rank."""
+    """Whether the name of a file ends in a rank."""
     return _RANK.search(path.name) is not None
 
 
 def rank_of(path: Path, values: DumpFields | None = None) -> int:
-    """Return the rank at the end of a dump's file name, or else the one that the dump or another part of it names."""
+    """The rank at the end of a dump's file name, or else the one that the dump or another part of it names."""
     found = _RANK.search(path.name)
     rank = int(found[1]) if found else None if values is None else _own_rank(values)
     if rank is None and (found := _RANK_INSIDE.search(path.name)):
@@ -138,7 +138,7 @@ class DumpReader:
         self._sites = CallSites()
 
     def read(self, path: Path) -> Dump:
-        """Return what a dump says; UserError if its fields cannot be those of a dump."""
+        """What a dump says; UserError if its fields cannot be those of a dump."""
         rank = rank_of(path) if names_a_rank(path) else None
         values = DumpFields(load(path))
         try:
@@ -213,7 +213,7 @@ def _new_call(name: str, shapes: tuple[tuple[int, ...], ...], dtype: str, file: 
 
 
 def _frames(fields: DumpFields) -> list[Any]:
-    """Return the stack of an entry, which JSON does not have."""
+    """The stack of an entry, which JSON does not have."""
     return fields.sequence("frames") if "frames" in fields.items else []
 
 
@@ -226,7 +226,7 @@ def _groups(values: DumpFields) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 @lru_cache(maxsize=1000)
 def _members(written: str) -> tuple[int, ...]:
-    """Return the ranks of a group, written like `[0, 1]`; ValueError if they cannot be."""
+    """The ranks of a group, written like `[0, 1]`; ValueError if they cannot be."""
     if len(written) > 10 * MAX_RANKS or not _RANKS.fullmatch(written):
         raise ValueError("the `ranks` of a group are not a list of ranks")
     members = tuple(map(int, re.findall("[0-9]+", written)))
@@ -236,7 +236,7 @@ def _members(written: str) -> tuple[int, ...]:
 
 
 def _own_rank(values: DumpFields) -> int | None:
-    """Return the rank whose dump it is, as far as it says: NCCL's largest communicator, or else a send or receive."""
+    """The rank whose dump it is, as far as it says: NCCL's largest communicator, or else a send or receive."""
     sizes: dict[int, int] = {}  # of communicators, by the rank in them
     for state in values.tables("nccl_comm_state").values():
         rank, size = (str(state.items.get(key, "")) for key in ("rank", "nranks"))
@@ -253,7 +253,7 @@ def _own_rank(values: DumpFields) -> int | None:
 
 
 def _ranks_gathered_from(fields: DumpFields) -> int:
-    """Return the size of the default group if an all_gather on Gloo shows it: it has no other place in a Gloo dump."""
+    """The size of the default group if an all_gather on Gloo shows it: it has no other place in a Gloo dump."""
     match fields.items:
         case {
             "profiling_name": "gloo:all_gather",
@@ -295,7 +295,7 @@ class Owner(IntEnum):
 
 
 def owner_of(file: str) -> Owner:
-    """Return whose code a file is."""
+    """Whose code a file is."""
     file = file.replace("\\", "/")
     if _TORCH_OR_PYTHON.search(file):
         return Owner.TORCH_OR_PYTHON
@@ -309,7 +309,7 @@ class CallSites:
     _owners: dict[str, tuple[str, Owner]] = field(default_factory=dict)
 
     def innermost(self, frames: list[Any]) -> tuple[str, int]:
-        """Return the file and line of the user's innermost frame, or else of a library's; or ("", 0)."""
+        """The file and line of the user's innermost frame, or else of a library's; or ("", 0)."""
         found, best = ("", 0), Owner.TORCH_OR_PYTHON
         for file, line in _places(frames):
             known, owner = self._owner(file)
@@ -320,7 +320,7 @@ class CallSites:
         return found
 
     def outermost(self, frames: list[Any]) -> str:
-        """Return the file of the user's outermost frame, or an empty text."""
+        """The file of the user's outermost frame, or an empty text."""
         for file, _ in _places(frames[::-1]):
             known, owner = self._owner(file)
             if owner is Owner.USER:
@@ -362,7 +362,7 @@ class DumpFields:
         return cls(value)
 
     def number(self, name: str, none: int | None = None) -> int:
-        """Return a whole number, or `none` if the field is None."""
+        """A whole number, or `none` if the field is None."""
         value = self.items.get(name)
         if value is None and none is not None:
             return none
@@ -404,7 +404,7 @@ class DumpFields:
         return tuple(map(tuple, value))
 
     def tables(self, name: str) -> dict[str, DumpFields]:
-        """Return a dictionary of dictionaries; an empty one if there is no such field."""
+        """A dictionary of dictionaries; an empty one if there is no such field."""
         values = DumpFields.of(self.items.get(name, {}), f"`{name}`").items
         return {key: DumpFields.of(value, f"each value of `{name}`") for key, value in values.items()}
 
@@ -436,7 +436,7 @@ _DAMAGED = "it is an incomplete or damaged pickle"
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return the contents of a dump; UserError says why a file is not one. A pickle may hold pairs of texts."""
+    """The contents of a dump; UserError says why a file is not one. A pickle may hold pairs of texts."""
     data = bytearray()
     try:
         with path.open("rb") as file:
@@ -481,7 +481,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _read_pickle(data: bytearray) -> Any:
-    """Return the value of a pickle; ValueError says what is wrong with it."""
+    """The value of a pickle; ValueError says what is wrong with it."""
     try:
         _check_opcodes(data)
         values = _PlainUnpickler(io.BytesIO(data)).load()
@@ -543,7 +543,7 @@ def _check_opcodes(data: bytearray) -> None:  # noqa: C901  # a branch for each 
 
 
 def _count(values: Any) -> int:
-    """Return how many values these are, where a list or dictionary counts wherever it stands.
+    """How many values these are, where a list or dictionary counts wherever it stands.
 
     ValueError if one of them contains itself, or has a key that is not a text.
     """

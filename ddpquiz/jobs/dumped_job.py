@@ -38,7 +38,7 @@ _MOVING = 1.0  # seconds; a job that issued an operation so shortly before its d
 
 
 def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
-    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read.
+    """What the dumps of a job's ranks hold; UserError names a file that cannot be read.
 
     `ranks` is the size of the job if the user knows it: dumps do not always show it.
     """
@@ -75,7 +75,7 @@ class _DumpedJob:
         self._operations: dict[tuple[DumpedCall, _DumpedGroup], Operation] = {}
 
     def record(self) -> JobRecord:
-        """Return the events of all ranks, in order, and what is not known."""
+        """The events of all ranks, in order, and what is not known."""
         left_out = 0
         events: list[Event] = []
         for rank, dump in self.dumps.items():
@@ -94,7 +94,7 @@ class _DumpedJob:
         )  # fmt: skip
 
     def _until(self) -> float:
-        """Return the time until which nothing else happened: infinity, unless the job went on after the dumps.
+        """The time until which nothing else happened: infinity, unless the job went on after the dumps.
 
         Then some rank is still in an operation, and the files are hardly older than the newest one. A file that was
         copied is newer: what it holds counts as stuck.
@@ -127,7 +127,7 @@ class _DumpedJob:
                 yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
 
     def _has_failed(self, rank: int, entry: DumpEntry, group: _DumpedGroup, *, is_last: bool) -> bool:
-        """Return True if a rank no longer waits for an operation although it cannot have succeeded.
+        """True if a rank no longer waits for an operation although it cannot have succeeded.
 
         The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
         """
@@ -143,11 +143,11 @@ class _DumpedJob:
         )
 
     def _stood_still(self, rank: int, entry: DumpEntry, until: int) -> bool:
-        """Return True if the dump of a rank shows that it did not issue an operation until then, or for long."""
+        """True if the dump of a rank shows that it did not issue an operation until then, or for long."""
         return self._written[rank] >= until or self._written[rank] - entry.created > _MOVING * 1e9
 
     def _end(self, entry: DumpEntry, group: _DumpedGroup, *, failed: bool) -> float:
-        """Return when an operation ended, or else the earliest time at which it can have ended."""
+        """When an operation ended, or else the earliest time at which it can have ended."""
         if entry.completed is not None:
             return self._seconds(entry.completed)
         if failed and entry.call.backend not in WITHOUT_TIMES:
@@ -158,7 +158,7 @@ class _DumpedJob:
         return max(0, nanoseconds - self._begin) / 1e9
 
     def _operation(self, rank: int, call: DumpedCall, group: _DumpedGroup) -> Operation:
-        """Return what a call asks for in a group; equal ones are one object."""
+        """What a call asks for in a group; equal ones are one object."""
         if (call, group) not in self._operations:
             operation = Operation(
                 call.op, group.members, group.peer(call), call.shapes, call.dtype, call.bytes, call.file, call.line,
@@ -234,7 +234,7 @@ class _DumpedGroup:
         self._holders.update(held)
 
     def peer(self, call: DumpedCall) -> int | None:
-        """Return the other rank of a send or receive, if the dump names it."""
+        """The other rank of a send or receive, if the dump names it."""
         return None if call.peer is None or call.peer >= len(self.members) else self.members[call.peer]
 
     def align(self, dumps: Mapping[int, Dump]) -> None:
@@ -294,7 +294,7 @@ def _join_coalesced(dump: Dump) -> None:
 
 
 def _find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str], _DumpedGroup]:
-    """Return the group of each name on each rank that used it."""
+    """The group of each name on each rank that used it."""
     users: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for rank, dump in dumps.items():
         for key in dict.fromkeys((entry.group, entry.description) for entry in dump.entries):
@@ -319,7 +319,7 @@ _Key = tuple[str, int, bool, int, int]
 
 
 def _merge(first: Dump, second: Dump) -> Dump:
-    """Return what two dumps of a rank hold together; only the later one if they have no operation in common."""
+    """What two dumps of a rank hold together; only the later one if they have no operation in common."""
     earlier, later = sorted((first, second), key=_progress)
     known = {_key(entry): entry for entry in earlier.entries}
     common = [entry for entry in later.entries if _key(entry) in known]
@@ -341,7 +341,7 @@ def _merge(first: Dump, second: Dump) -> Dump:
 
 
 def _progress(dump: Dump) -> tuple[int, int, int]:
-    """Return what grows from one dump of a rank to the next."""
+    """What grows from one dump of a rank to the next."""
     ended = sum(entry.has_ended for entry in dump.entries)
     return dump.entries[-1].created if dump.entries else 0, ended, sum(entry.call.line > 0 for entry in dump.entries)
 
@@ -354,7 +354,7 @@ def _key(entry: DumpEntry) -> _Key:
 
 
 def _notes_on(dumps: Mapping[int, Dump], groups: Collection[_DumpedGroup], left_out: int) -> tuple[str, ...]:
-    """Return what is not known of a job; `left_out` counts the entries that could not be aligned."""
+    """What is not known of a job; `left_out` counts the entries that could not be aligned."""
     entries = [entry for dump in dumps.values() for entry in dump.entries]
     if not entries:
         return ("The dumps hold no operations. Set TORCH_FR_BUFFER_SIZE=2000 in the environment of the job.",)

@@ -51,7 +51,7 @@ class _Found:
 
 
 def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
-    """Return what is known of a job: `paths` are files, and folders that hold them, of any kind and mixed.
+    """What is known of a job: `paths` are files, and folders that hold them, of any kind and mixed.
 
     `ranks` is the size of the job if the user knows it. UserError if there is nothing to read, or a file is damaged.
     """

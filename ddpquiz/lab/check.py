@@ -81,12 +81,12 @@ class Stopped(Exception):  # noqa: N818  # it is no error
 
 
 def planned(lab: Lab, fresh: int) -> list[LabRun]:
-    """Return the runs of one check: those of the lab, with a fresh seed in each run without arguments of its own."""
+    """The runs of one check: those of the lab, with a fresh seed in each run without arguments of its own."""
     return [replace(run, seeds=(*run.seeds, fresh)) for run in lab.runs]
 
 
 def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
-    """Return the command that shows a failure again; torchrun knows no budgets, and would wait with ranks that hang."""
+    """The command that shows a failure again; torchrun knows no budgets, and would wait with ranks that hang."""
     if failure.outcome in _SHOWN:
         return command(lab, file, run, failure.seed)
     words = ["ddpquiz", "lab", lab.id, "--check"]
@@ -95,7 +95,7 @@ def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
 
 
 def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
-    """Return the torchrun command that repeats a run, with the one seed that failed if that is known."""
+    """The torchrun command that repeats a run, with the one seed that failed if that is known."""
     seeds = run.seeds if seed is None else (seed,)
     words = ["torchrun", "--nproc-per-node", str(run.ranks)]
     words += ["--max-restarts", str(lab.restarts)] if lab.restarts else []
@@ -138,7 +138,7 @@ def _follow(request: Request, lab: Lab, run: LabRun, stop: Callable[[], bool] | 
 
 
 def _why_stop(running: Run, limit: int, lines: int) -> str:
-    """Return why a run has to be ended; on a busy machine, it may last longer than the limit."""
+    """Why a run has to be ended; on a busy machine, it may last longer than the limit."""
     if running.printed > _MOST_OUTPUT or lines > _MOST_LINES:
         return f"The ranks print too much: a check ends after {_MOST_LINES:,} lines, or {_MOST_OUTPUT:,} bytes."
     started = min(running.seen.started_at.values(), default=running.now())
@@ -149,7 +149,7 @@ def _why_stop(running: Run, limit: int, lines: int) -> str:
 
 
 def _cannot_run(file: Path) -> LabVerdict | None:
-    """Return why Python cannot read a file, if so."""
+    """Why Python cannot read a file, if so."""
     try:
         ast.parse(file.read_bytes(), str(file))
     except SyntaxError as wrong:
@@ -195,7 +195,7 @@ def compare(lab: Lab, verdict: LabVerdict, stop: Callable[[], bool] | None = Non
 
 
 def _figures(events: Iterable[Event]) -> dict[str, float]:
-    """Return each figure of the rank where it is highest."""
+    """Each figure of the rank where it is highest."""
     sums: dict[tuple[str, int], float] = {}
     found: dict[str, float] = {}
     for phase in find_phases(events):
@@ -220,7 +220,7 @@ class ProvenAttempt:
 
 
 def attempts(lab: Lab) -> tuple[Attempt, ...]:
-    """Return all that a lab's check must decide rightly: solution, starter, variants and mutants."""
+    """All that a lab's check must decide rightly: solution, starter, variants and mutants."""
     starter = ("unwritten",) if not all(part.broken for part in lab.solution.written) else _broken(lab)
     return (
         Attempt("the solution", lab.solution.source), Attempt("the starter", lab.solution.starter, starter),
@@ -244,7 +244,7 @@ def prove_lab(lab: Lab, *, fresh: int | None = None) -> Iterator[ProvenAttempt]:
 
 
 def _broken(lab: Lab) -> tuple[str, ...]:
-    """Return all by which the faulty starter of a lab to repair may fail."""
+    """All by which the faulty starter of a lab to repair may fail."""
     return (*lab.claims, *(budget.name for budget in lab.budgets), *OTHER_ENDS)
 
 

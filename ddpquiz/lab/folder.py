@@ -63,7 +63,7 @@ class LabFolder:
 
 
 def stamp(file: Path) -> Stamp:
-    """Return what changes when a file is saved; None if there is no file."""
+    """What changes when a file is saved; None if there is no file."""
     try:
         found = os.stat(file)  # noqa: PTH116 - the same as Path.stat, which takes longer
     except OSError:

@@ -42,7 +42,7 @@ class Phase:
     rounds: int = 0
 
     def measures(self) -> dict[str, float]:
-        """Return what budgets may limit, by name."""
+        """What budgets may limit, by name."""
         counts = Counter(call.operation.op for call in self.calls)
         found: dict[str, float] = dict(self.values)
         found.update({f"calls_{op}": count for op, count in counts.items()})
@@ -72,7 +72,7 @@ class Phase:
 
 
 def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
-    """Return the phases of all ranks, in the order in which they began."""
+    """The phases of all ranks, in the order in which they began."""
     of_rank: dict[int, _RankPhases] = {}
     for event in sorted(_lines_in_order(recorded), key=events.when):
         if isinstance(event, events.RankEvent):
@@ -98,7 +98,7 @@ def _lines_in_order(recorded: Iterable[events.Event]) -> Iterator[events.Event]:
 
 
 def bytes_received(operation: Operation, rank: int) -> int:
-    """Return the bytes that a member receives for the operation, by the algorithms of `bytes_sent_by`."""
+    """The bytes that a member receives for the operation, by the algorithms of `bytes_sent_by`."""
     op, others = operation.op, len(operation.members) - 1
     if op == "recv":
         return operation.bytes
@@ -116,7 +116,7 @@ def bytes_received(operation: Operation, rank: int) -> int:
 
 
 def _first_of_chain(operation: Operation) -> int:
-    """Return the member farthest from the root of a reduce, which receives nothing."""
+    """The member farthest from the root of a reduce, which receives nothing."""
     members = operation.members
     return members[(members.index(operation.peer) + 1) % len(members)] if operation.peer in members else -1
 
@@ -195,7 +195,7 @@ _Group = tuple[tuple[int, ...], str]  # members and name
 
 
 def count_rounds(calls: Iterable[RankCall]) -> int:
-    """Return the number of rounds, if in one round each rank can send one message and receive one.
+    """The number of rounds, if in one round each rank can send one message and receive one.
 
     A message is sent in the round after the last one that its sender had received by then, and after the sender's
     previous message. A collective counts as one round of all its members.

@@ -100,7 +100,7 @@ class FinishedRun:
 
 
 def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | None:
-    """Return the verdict on a run that broke a claim, raised, hung or did not finish; None if it went to its end."""
+    """The verdict on a run that broke a claim, raised, hung or did not finish; None if it went to its end."""
     seen = finished.seen
     if finished.complete:
         return None
@@ -151,13 +151,13 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
 
 
 def _difference(rank: int, finished: FinishedRun) -> str:
-    """Return what the last comparison of a rank printed."""
+    """What the last comparison of a rank printed."""
     printed = finished.seen.rows.get("differs", {}).get(rank, [])
     return printed[-1] if printed else ""
 
 
 def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[int, str]:
-    """Return the line of the learner's file that broke a claim, or 0, and a sentence on what came before.
+    """The line of the learner's file that broke a claim, or 0, and a sentence on what came before.
 
     The line is known if the difference names it, or if the rank called operations in no other line with this seed. The
     last of several operations is often innocent, and so is one that has not touched the tensor that differs.
@@ -207,7 +207,7 @@ def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabV
 
 
 def _unlike_sizes(file: Path, finished: FinishedRun) -> LabVerdict | None:
-    """Return the verdict on a receive that asks for another size than its send brings.
+    """The verdict on a receive that asks for another size than its send brings.
 
     Gloo closes the connection when a message is too long, and every rank may then raise in an innocent line.
     """
@@ -234,7 +234,7 @@ def _sized(operation: Operation, path: str, *, with_dtype: bool) -> str:
 
 
 def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
-    """Return the verdict on ranks that hang, whose calls do not match, or whose process died."""
+    """The verdict on ranks that hang, whose calls do not match, or whose process died."""
     seen, path = finished.seen, str(file.absolute())
     end = seen.end
     waits = tuple(_in_check(each, lab, path) for each in seen.hung.ranks) if seen.hung else ()
@@ -255,7 +255,7 @@ def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
 
 
 def _in_check(position: RankStack, lab: Lab, path: str) -> RankStack:
-    """Return a position with the line of check.py if the check waits there, be it called by the learner's code."""
+    """A position with the line of check.py if the check waits there, be it called by the learner's code."""
     inner = itertools.takewhile(lambda frame: frame.file != path, frames_in(position.stack))
     called = next((frame for frame in inner if frame.file == str(lab.check)), None)
     return replace(position, file=called.file, line=called.line) if called else position
@@ -270,7 +270,7 @@ def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:
 
 
 def _verdict(outcome: Outcome, finished: FinishedRun, **fields: object) -> LabVerdict:
-    """Return a verdict with the seed of the rank at fault, which is in the order of events the last that it printed."""
+    """A verdict with the seed of the rank at fault, which is in the order of events the last that it printed."""
     seeds = [event.value for event in finished.events if isinstance(event, Output) and event.label == "seed"]
     seed = int(seeds[-1]) if seeds and seeds[-1] and seeds[-1].isdecimal() else None
     fields.setdefault("caught", outcome)
@@ -298,7 +298,7 @@ _BOUNDS = {  # what a comparison asks for
 
 
 def exceeded(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase]) -> LabVerdict | None:
-    """Return the verdict on the first budget, in the order of the lab, that a phase does not meet."""
+    """The verdict on the first budget, in the order of the lab, that a phase does not meet."""
     ranks = finished.run.ranks
     for budget in lab.budgets:
         found = [phase for phase in phases if phase.name == budget.phase]
@@ -313,7 +313,7 @@ def exceeded(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase
 
 
 def meets(budget: Budget, phase: Phase, ranks: int) -> bool:
-    """Return whether a phase meets a budget."""
+    """Whether a phase meets a budget."""
     match budget.rule:
         case Limit() as limit:
             return limit.holds(_values(phase, ranks))
@@ -328,7 +328,7 @@ def _values(phase: Phase, ranks: int) -> dict[str, float]:
 
 
 def _time(moment: PhaseMoment, phase: Phase) -> float | None:
-    """Return when something happened in a phase, or None if it did not."""
+    """When something happened in a phase, or None if it did not."""
     if moment.kind == "label":
         return next((time for label, time in phase.labels if label == moment.name), None)
     call = _call(moment, phase)
@@ -336,7 +336,7 @@ def _time(moment: PhaseMoment, phase: Phase) -> float | None:
 
 
 def _call(moment: PhaseMoment, phase: Phase) -> PhaseCall | None:
-    """Return the call that a moment names, or None if it was not made."""
+    """The call that a moment names, or None if it was not made."""
     calls = [call for call in phase.calls if call.operation.op == moment.name]
     if moment.kind == "label" or not calls:
         return None
@@ -359,7 +359,7 @@ def _over_budget(budget: Budget, phase: Phase, file: Path, phases: Sequence[Phas
 
 
 def _measured(budget: Budget, phase: Phase, ranks: int, where: str) -> str:
-    """Return what was measured, and what is allowed or needed; `where` says which call was too much."""
+    """What was measured, and what is allowed or needed; `where` says which call was too much."""
     match budget.rule:
         case Limit(left=left, sign=sign) as limit:
             found, bound = limit.sides(_values(phase, ranks))
@@ -380,7 +380,7 @@ def _lateness(order: Order, phase: Phase) -> str | None:
 
 
 def _amount(found: float, left: str) -> str:
-    """Return an amount with its unit, such as `1 collective called`."""
+    """An amount with its unit, such as `1 collective called`."""
     is_one = format_number(found) == "1"
     if left.startswith("calls_"):
         return f"{format_number(found)} {'call' if is_one else 'calls'} of {left.removeprefix('calls_')}"
@@ -389,7 +389,7 @@ def _amount(found: float, left: str) -> str:
 
 
 def _bound(sign: str, bound: float) -> str:
-    """Return the limit in words, in whole numbers: `at most 341` for 341.3 bytes."""
+    """The limit in words, in whole numbers: `at most 341` for 341.3 bytes."""
     if _forbids(sign, bound):
         return "none"
     whole = math.floor(bound + ROUNDING) if sign == "<=" else math.ceil(bound - ROUNDING) if sign == ">=" else bound
@@ -416,7 +416,7 @@ def _value(budget: Budget, phase: Phase, ranks: int) -> str:
 
 
 def _call_at_fault(budget: Budget, phase: Phase, ranks: int) -> PhaseCall | None:
-    """Return the first call after which the budget no longer held, or the call that came too late."""
+    """The first call after which the budget no longer held, or the call that came too late."""
     if isinstance(budget.rule, Order):
         return _call(budget.rule.earlier, phase)
     if not isinstance(budget.rule, Limit) or budget.rule.sign not in ("<=", "<", "=="):
@@ -450,7 +450,7 @@ class _Rank:
 
 
 def find_forgotten(file: Path, finished: FinishedRun, *, never_of: int | None = None) -> LabVerdict | None:
-    """Return the verdict on the first asynchronous operation for which a rank never waits.
+    """The verdict on the first asynchronous operation for which a rank never waits.
 
     A run that broke off may have ended before a wait. There, `never_of` names the one rank whose operations count, and
     only those in lines whose operations no rank has ever waited for.
@@ -482,7 +482,7 @@ def find_forgotten(file: Path, finished: FinishedRun, *, never_of: int | None = 
 
 
 def _follow(events: Iterable[Event], source: "_Source") -> dict[int, _Rank]:
-    """Return what each rank has issued and left; a rank that was killed begins anew."""
+    """What each rank has issued and left; a rank that was killed begins anew."""
     ranks: dict[int, _Rank] = {}
     for event in events:
         match event:
@@ -518,7 +518,7 @@ class _Source:
         self._calls = [node for node in nodes if isinstance(node, ast.Call)]
 
     def must_wait(self, operation: Operation) -> bool:
-        """Return whether the file itself has issued an operation, and must wait for its work."""
+        """Whether the file itself has issued an operation, and must wait for its work."""
         if not (self._by_works and operation.asynchronous and operation.file == self._path):
             return False
         return operation.op in POINT_TO_POINT or (
@@ -526,7 +526,7 @@ class _Source:
         )
 
     def name_of(self, operation: Operation) -> str:
-        """Return the function that a learner calls for an operation."""
+        """The function that a learner calls for an operation."""
         if operation.op not in POINT_TO_POINT:
             return operation.op
         batched = any(_last_name(call.func) == _BATCH for call in self._at(operation))

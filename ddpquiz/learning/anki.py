@@ -72,7 +72,7 @@ def _html(text: str) -> str:
 
 
 def _number(track: str) -> int:
-    """Return the number of a track's deck, which is the same in every export."""
+    """The number of a track's deck, which is the same in every export."""
     from zlib import crc32
 
     return _DECKS + 1 + crc32(track.encode()) % (1 << 30)

@@ -51,7 +51,7 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
 def card_to_make_due(
     question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date
 ) -> str | None:
-    """Return the card that a wrong answer makes due; None if no card is linked to the question.
+    """The card that a wrong answer makes due; None if no card is linked to the question.
 
     Of several it is the first that is neither due already nor was reviewed today, if possible.
     """
@@ -65,7 +65,7 @@ def card_to_make_due(
 
 
 def linked_cards(question: Question, cards: Sequence[Card]) -> list[Card]:
-    """Return the cards that say what a question asks: those that it proves, and the one that it names."""
+    """The cards that say what a question asks: those that it proves, and the one that it names."""
     own = [card for card in cards if card.concept == question.concept]
     return [card for card in own if card.proof == question.id or card.id == question.card]
 
@@ -117,7 +117,7 @@ _DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is a
 
 
 def answer_text(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
-    """Return an answer as the log holds it: the texts at the `chosen` places, or what was typed."""
+    """An answer as the log holds it: the texts at the `chosen` places, or what was typed."""
     shown = posed.question.options or posed.question.lines
     if chosen and posed.question.kind is Kind.SPOT:
         return script_lines(posed.question)[chosen[0]].strip()
@@ -145,7 +145,7 @@ def split_values(text: str) -> tuple[str, str]:
 
 
 def beliefs(question: Question, text: str) -> list[Misconception]:
-    """Return the beliefs behind the text of a wrong answer in the log.
+    """The beliefs behind the text of a wrong answer in the log.
 
     The list is empty when the answer shows no belief that is known, or the question was changed since.
     """
@@ -173,7 +173,7 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
 
 
 def with_hint_at_mistake(question: Question, text: str) -> Question:
-    """Return a question whose first hint says why an earlier wrong answer to it is wrong; `text` is that of the log.
+    """A question whose first hint says why an earlier wrong answer to it is wrong; `text` is that of the log.
 
     It stays as it is where the belief behind that answer is not known.
     """

@@ -248,7 +248,7 @@ def save_import_backup(database: sqlite3.Connection, home: Path, day: str) -> Ba
 
 
 def _find_damage(database: sqlite3.Connection) -> str | None:
-    """Return what SQLite finds wrong with a file, or None; it reads everything, which is 0.1 s for 100,000 reviews.
+    """What SQLite finds wrong with a file, or None; it reads everything, which is 0.1 s for 100,000 reviews.
 
     Raises sqlite3.Error for a fault of the disk.
     """
@@ -262,7 +262,7 @@ def _find_damage(database: sqlite3.Connection) -> str | None:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file is damaged, and not the disk, the folder or the statement."""
+    """Whether an error says that the file is damaged, and not the disk, the folder or the statement."""
     is_named = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
     return is_named or str(error) == "unsupported file format"  # of a header that SQLite never wrote
 
@@ -312,12 +312,12 @@ def _delete_oldest(home: Path, pattern: str) -> None:
 
 
 def _paths(home: Path, *patterns: str) -> list[Path]:
-    """Return the files of backups, oldest first as far as their names say."""
+    """The files of backups, oldest first as far as their names say."""
     return sorted((path for pattern in patterns for path in (home / FOLDER).glob(pattern)), key=_numbers)
 
 
 def _numbers(path: Path) -> list[int]:
-    """Return the numbers in the name of a backup: year, month, day and, before an import, which one of the day."""
+    """The numbers in the name of a backup: year, month, day and, before an import, which one of the day."""
     return [int(number) for number in re.findall(r"\d+", path.stem)]
 
 

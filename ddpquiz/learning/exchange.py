@@ -129,7 +129,7 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
 
 
 def read_row(values: object) -> Row:
-    """Return the row with these values. Raises _UnreadableError if ddpquiz cannot have written it."""
+    """The row with these values. Raises _UnreadableError if ddpquiz cannot have written it."""
     if not isinstance(values, dict) or not values.keys() <= {*STORED_NAMES.values()}:
         raise _UnreadableError("has fields that no row has")
     by_field = {name: values.get(STORED_NAMES[name], _DEFAULTS[name]) for name in _TYPES}
@@ -140,7 +140,7 @@ def read_row(values: object) -> Row:
 
 
 def _read_weights(values: Any) -> tuple[Weights, str]:
-    """Return the weights with these values, and the time since which they are used. May raise _UnreadableError."""
+    """The weights with these values, and the time since which they are used. May raise _UnreadableError."""
     try:
         weights = Weights(tuple(map(float, values["parameters"])), float(values["retention"]))
         version, since = values["version"], str(values["since"])
@@ -152,7 +152,7 @@ def _read_weights(values: Any) -> tuple[Weights, str]:
 
 
 def _faults(rows: Sequence[Row], versions: Collection[str]) -> dict[Receipt, str]:
-    """Return what is wrong with the rows of a whole log that mean nothing here; `versions` are those of its weights."""
+    """What is wrong with the rows of a whole log that mean nothing here; `versions` are those of its weights."""
     faults = {}
     for row in rows:
         if fault := _fault(row) or ("" if row.weights in versions else "refers to weights that are not there"):
@@ -167,7 +167,7 @@ def _faults(rows: Sequence[Row], versions: Collection[str]) -> dict[Receipt, str
 
 
 def _fault(row: Row) -> str:
-    """Return what is wrong with a row by itself: "" if ddpquiz may have written it."""
+    """What is wrong with a row by itself: "" if ddpquiz may have written it."""
     if row.kind not in _HOLDS or not row.item or not row.device or row.sequence < 1:
         return "is of an unknown kind, or has no name"
     for name in _TYPES:
@@ -183,7 +183,7 @@ def _fault(row: Row) -> str:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Return whether a field can have a value, whatever the kind of its row."""
+    """Whether a field can have a value, whatever the kind of its row."""
     if value is None:
         return True
     match name:
@@ -207,7 +207,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def _agrees(row: Row) -> bool:
-    """Return whether the fields of a row fit its kind and each other."""
+    """Whether the fields of a row fit its kind and each other."""
     first, *stars = (row.given or "").split("\n")
     if row.kind == "lab":
         return ((first, row.credit) == (PASSED, 1) and all(stars)) or (row.given, row.credit) == (SEEN, 0)
@@ -239,7 +239,7 @@ def _list(data: Mapping[str, Any], name: str) -> list[object]:
 
 
 def _allowed(hint: Any) -> tuple[type, ...]:
-    """Return the types that a value may have; an integer is valid in place of a float."""
+    """The types that a value may have; an integer is valid in place of a float."""
     types_ = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return (*types_, int) if float in types_ else types_
 

@@ -113,12 +113,12 @@ class Explaining:
 
 
 def order(prompts: Sequence[Prompt], explained: Mapping[str, int]) -> tuple[Prompt, ...]:
-    """Return the prompts, those that were explained least often first."""
+    """The prompts, those that were explained least often first."""
     return tuple(sorted(prompts, key=lambda prompt: explained.get(prompt.key, 0)))
 
 
 def begin(prompts: Sequence[Prompt], at: datetime) -> Explaining:
-    """Return a sitting with the first prompt on screen."""
+    """A sitting with the first prompt on screen."""
     return Explaining(tuple(prompts), at)
 
 

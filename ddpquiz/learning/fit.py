@@ -40,7 +40,7 @@ class Fit:
 
 
 def histories(rows: Iterable[Row]) -> Histories:
-    """Return the grades of each card from reviews, oldest first; days stay in order even if the clock was set back."""
+    """The grades of each card from reviews, oldest first; days stay in order even if the clock was set back."""
     found: Histories = defaultdict(list)
     for row in rows:
         of_card, day = found[row.item], date.fromisoformat(row.day)
@@ -49,12 +49,12 @@ def histories(rows: Iterable[Row]) -> Histories:
 
 
 def recalls(known: Histories) -> int:
-    """Return how many grades show something about forgetting: those on a later day than the grade before."""
+    """How many grades show something about forgetting: those on a later day than the grade before."""
     return sum(day > before for grades in known.values() for (before, _), (day, _) in pairwise(grades))
 
 
 def look(known: Histories, weights: Weights) -> Fit:
-    """Return how well weights predict these grades, and how many reviews a day they lead to."""
+    """How well weights predict these grades, and how many reviews a day they lead to."""
     schedule, loss = Schedule(weights), 0.0
     stability = []
     for card, grades in known.items():
@@ -70,7 +70,7 @@ def look(known: Histories, weights: Weights) -> Fit:
 
 
 def fit(known: Histories, retention: float) -> Weights:
-    """Return the weights that predict these grades best. Raises UserError if there are too few, or no optimizer."""
+    """The weights that predict these grades best. Raises UserError if there are too few, or no optimizer."""
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise UserError(
             f"The optimizer of fsrs is not installed ({', '.join(missing)} is missing): "

@@ -69,7 +69,7 @@ class GuidedPath:
         return self.step > 0 or any(each.state is not StageState.OPEN for each in self.stages)
 
     def place(self, stage: StageName) -> str:
-        """Return where a stage is, such as `2 of 6: prediction`."""
+        """Where a stage is, such as `2 of 6: prediction`."""
         stages = [each.stage for each in self.stages]
         return f"{stages.index(stage) + 1} of {len(stages)}: {stage}"
 
@@ -95,7 +95,7 @@ class PathHistory:
     tracks: tuple[str, ...] = ()  # that the learner picked, the last one first
 
     def has_read(self, concept: str) -> bool:
-        """Return whether the lesson of a concept is done or was skipped."""
+        """Whether the lesson of a concept is done or was skipped."""
         return f"{concept}/{StageName.LESSON}" in self.stages
 
 
@@ -122,19 +122,19 @@ def pick_track(progress: Progress, track: str, at: datetime) -> None:
 
 
 def route(catalog: Catalog, history: PathHistory) -> tuple[Concept, ...]:
-    """Return all concepts as a learner goes through them: the core route, the tracks that were picked, the others."""
+    """All concepts as a learner goes through them: the core route, the tracks that were picked, the others."""
     core = catalog.concepts[: len(catalog.core)]
     picked = (concept for track in history.tracks for concept in catalog.concepts if concept.track == track)
     return tuple({concept.id: concept for concept in (*core, *picked, *catalog.concepts)}.values())
 
 
 def step_item(concept: Concept, step: int) -> str:
-    """Return the name in the log of a step of a lesson, counted from 0."""
+    """The name in the log of a step of a lesson, counted from 0."""
     return f"{concept.id}/{STEP}{step + 1}"
 
 
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
-    """Return whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
+    """Whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
     link, predicts = _demo(concept)
     seen = history.stages.get(f"{concept.id}/{StageName.DEMO}") is StageState.DONE
     return bool(seen and link and _is_same(link, demo) and predicts and predicts.key in history.answered)
@@ -154,7 +154,7 @@ def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime
 
 
 def has_begun(progress: Progress, concept: Concept) -> bool:
-    """Return whether the learner has begun to learn a concept; predictions and demos alone do not begin it."""
+    """Whether the learner has begun to learn a concept; predictions and demos alone do not begin it."""
     rows = progress.entries("review", "explanation", "lab", "stage")
     return any(
         row.item.rpartition("/")[0] == concept.id for row in rows if row.item != f"{concept.id}/{StageName.DEMO}"
@@ -162,7 +162,7 @@ def has_begun(progress: Progress, concept: Concept) -> bool:
 
 
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
-    """Return the path through a concept, without the stages that it has nothing for."""
+    """The path through a concept, without the stages that it has nothing for."""
     link, predicts = _demo(concept)
     mine = sorted((lab for lab in labs if lab.concept == concept.id), key=lambda lab: lab.minutes)
     lab = next((lab for lab in mine if lab.id not in history.passed), mine[-1] if mine else None)
@@ -197,7 +197,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
 
 
 def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:
-    """Return the path to go on with; concepts are in the order of the route.
+    """The path to go on with; concepts are in the order of the route.
 
     That is the one followed last, else the first whose lesson was not read, else the first that is not finished; None
     if all are. Once a lesson in steps is done, the next one is due: `study` deals the cards of the one before.
@@ -210,7 +210,7 @@ def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: Pa
 
 
 def _demo(concept: Concept) -> tuple[DemoLink | None, Question | None]:
-    """Return the first demo of a concept that asks for a prediction, and the question; else its first demo."""
+    """The first demo of a concept that asks for a prediction, and the question; else its first demo."""
     questions = {each.id: each for each in concept.questions}
     for link in concept.demos:
         question = questions.get(link.predict)

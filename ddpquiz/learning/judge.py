@@ -56,7 +56,7 @@ def judge(posed: Posed, given: str) -> Verdict:
 
 
 def chance(question: Question) -> float:
-    """Return the chance that a blind guess is right."""
+    """The chance that a blind guess is right."""
     match question.kind:
         case Kind.CHOICE:
             return 1 / len(question.options)
@@ -111,7 +111,7 @@ def _order(posed: Posed, given: str) -> Verdict:
 
 
 def answered(posed: Posed, given: str) -> str:
-    """Return an answer as it was read: a number with its unit, and its value if an expression was typed."""
+    """An answer as it was read: a number with its unit, and its value if an expression was typed."""
     question, read = posed.question, _read(given)
     if question.kind is Kind.SPOT and (line := chosen_line(question, given)) is not None:
         return numbered_line(question, line)
@@ -193,7 +193,7 @@ def _spot(question: Question, given: str) -> Verdict:
 
 
 def chosen_line(question: Question, given: str) -> int | None:
-    """Return the place, from 0, of the line of a script that an answer names by its number or its text, or None."""
+    """The place, from 0, of the line of a script that an answer names by its number or its text, or None."""
     number = _LINE.fullmatch(given.strip())
     places = [int(number[1]) - 1] if number else places_of(question, given)
     return places[0] if len(places) == 1 and places[0] in candidates(question) else None
@@ -218,7 +218,7 @@ def _squeezed(text: str) -> str:
 
 
 def _said(text: str) -> list[str | float]:
-    """Return the numbers and words of a text, without brackets, commas and names of containers."""
+    """The numbers and words of a text, without brackets, commas and names of containers."""
     tokens = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
     return [token[0].rpartition(".")[2].lower() if token["word"] else float(token[0]) for token in tokens]
 
@@ -243,7 +243,7 @@ HOW = {
 
 
 def instruction(question: Question) -> str:
-    """Return what the learner has to do, in a sentence."""
+    """What the learner has to do, in a sentence."""
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them in one line, with a space between them."
@@ -290,7 +290,7 @@ def _convert(value: float, unit: str, wanted: str) -> float | None:
 
 
 def _is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
-    """Return whether a number without a unit is right in another form of it: bytes for MB, a share for a percentage."""
+    """Whether a number without a unit is right in another form of it: bytes for MB, a share for a percentage."""
     factors = {0.01} if _named(unit) == "%" else set[float]()
     for amount, what in _readings(unit):
         if amount != 1 or _is_si(what):
@@ -299,7 +299,7 @@ def _is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
 
 
 def _readings(unit: str) -> list[_Reading]:
-    """Return the possible meanings of a unit; `B` may be bytes or billions."""
+    """The possible meanings of a unit; `B` may be bytes or billions."""
     unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # Unicode has two signs for micro
     first, _, rest = unit.partition(" ")
     readings: list[_Reading] = [measured] if (measured := _measured(unit)) else []
@@ -323,7 +323,7 @@ def _measured(unit: str) -> _Reading | None:
 
 
 def _named(unit: str) -> str:
-    """Return the singular of a name, since `step` and `steps` are one unit."""
+    """The singular of a name, since `step` and `steps` are one unit."""
     words = (_SAME.get(word, word) for word in unit.lower().replace("-", " ").replace("per cent", "%").split())
     return " ".join(word.rstrip("es") or word for word in words)
 
@@ -333,7 +333,7 @@ def _is_si(what: str) -> bool:
 
 
 def _together(what: str, of_what: str) -> bool:
-    """Return whether two names mean the same; outside the SI, a name matches the beginning of another."""
+    """Whether two names mean the same; outside the SI, a name matches the beginning of another."""
     if _is_si(what) or _is_si(of_what):
         return what == of_what
     return what.startswith(of_what) or of_what.startswith(what)

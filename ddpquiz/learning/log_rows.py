@@ -127,7 +127,7 @@ UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # what no text holds: JSON, SQLite
 
 
 def moment(text: str) -> datetime | None:
-    """Return a moment of the log; None for a text that no clock wrote."""
+    """A moment of the log; None for a text that no clock wrote."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -73,7 +73,7 @@ class Belief:
     masses: tuple[float, ...] = (1 / len(_GRID),) * len(_GRID)
 
     def after(self, level: str, chance: float, credit: float, weight: float = 1.0) -> Belief:
-        """Return the belief after an answer that earned some credit."""
+        """The belief after an answer that earned some credit."""
         wrong = weight * (1 - credit)
         likely = [p ** (weight * credit) * (1 - p) ** wrong for p in _right(level, chance)]
         masses = [mass * each for mass, each in zip(self.masses, likely, strict=True)]
@@ -81,7 +81,7 @@ class Belief:
         return Belief(tuple(mass / total for mass in masses))
 
     def information(self, level: str, chance: float) -> float:
-        """Return the expected information of an answer to such a question about weak, strong or between, in bits."""
+        """The expected information of an answer to such a question about weak, strong or between, in bits."""
         bands: dict[int, tuple[float, float]] = {}  # the probability of the band, and of the band with a right answer
         for s, mass, p in zip(_GRID, self.masses, _right(level, chance), strict=True):
             band = (s >= _CLAIMS[Label.WEAK][1]) + (s > _CLAIMS[Label.STRONG][0])
@@ -91,7 +91,7 @@ class Belief:
         return _entropy(rights) - sum(whole * _entropy(right / whole) for whole, right in bands.values() if whole)
 
     def between(self, low: float, high: float) -> float:
-        """Return the probability that the strength lies between two values."""
+        """The probability that the strength lies between two values."""
         return sum(mass for s, mass in zip(_GRID, self.masses, strict=True) if low < s < high)
 
     @property
@@ -99,7 +99,7 @@ class Belief:
         return sum(s * mass for s, mass in zip(_GRID, self.masses, strict=True))
 
     def quantile(self, share: float) -> float:
-        """Return the strength below which a share of the belief lies."""
+        """The strength below which a share of the belief lies."""
         reached = 0.0
         for s, mass in zip(_GRID, self.masses, strict=True):
             reached += mass
@@ -108,7 +108,7 @@ class Belief:
         return 1.0
 
     def range(self, label: Label) -> tuple[float, float]:
-        """Return the range that holds 80% of the belief, near the middle of it but within the claim of the label."""
+        """The range that holds 80% of the belief, near the middle of it but within the claim of the label."""
         low, high = _CLAIMS.get(label, (0.0, 1.0))
         below = min(max((1 - _SURE) / 2, self.between(-1.0, low)), 1 - self.between(high, 2.0) - _SURE)
         return max(low, self.quantile(below)), min(high, self.quantile(below + _SURE))
@@ -143,7 +143,7 @@ class Strength:
     pieces: Mapping[str, Evidence] = field(default_factory=dict, repr=False)  # of evidence, by item
 
     def __str__(self) -> str:
-        """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
+        """The verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
         if self.answers < _ENOUGH:
             return self.short
         word = f"{self.label.words} yet" if self.label is Label.UNKNOWN else self.label
@@ -162,7 +162,7 @@ class Strength:
         return f"{'probably' if self.label is Label.UNKNOWN else f'{self.label},'} {self.share}"
 
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
-        """Return what would change the label; `questions` are those of the concept, each with level and chance."""
+        """What would change the label; `questions` are those of the concept, each with level and chance."""
         if self.answers < _ENOUGH:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
@@ -189,7 +189,7 @@ class Strength:
 
 
 def strength(answers: Iterable[Row], today: date) -> Strength:
-    """Return the strength of the concept that these answers, oldest first, are about."""
+    """The strength of the concept that these answers, oldest first, are about."""
     last: dict[str, Row] = {}
     for answer in answers:
         if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
@@ -210,7 +210,7 @@ def strength(answers: Iterable[Row], today: date) -> Strength:
 
 
 def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
-    """Return the strength of each concept that was ever asked about; `answers` are oldest first."""
+    """The strength of each concept that was ever asked about; `answers` are oldest first."""
     by_concept: dict[str, list[Row]] = defaultdict(list)
     for answer in answers:
         by_concept[answer.item.rpartition("/")[0]].append(answer)
@@ -218,14 +218,14 @@ def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
-    """Return the concept that most needs work, or None if no concept with wrong answers is weak or fair."""
+    """The concept that most needs work, or None if no concept with wrong answers is weak or fair."""
     weak = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
     return min(weak, key=lambda concept: (known[concept].mean, concept), default=None)
 
 
 @lru_cache(maxsize=256)
 def _right(level: str, chance: float) -> tuple[float, ...]:
-    """Return the chance of a right answer at each strength."""
+    """The chance of a right answer at each strength."""
     chance = min(chance, _MOST)
     return tuple(chance + (1 - chance) * known for known in _KNOWN.get(level, _GRID))
 

@@ -65,7 +65,7 @@ class LogReader:
         self._states = _CardStates(self._database, self._keys)
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
-        """Return the memory of each card that was reviewed or made due, of one concept or of all."""
+        """The memory of each card that was reviewed or made due, of one concept or of all."""
         with reported_faults(self.path):
             if earlier := self._states.under_earlier_keys():
                 with transaction(self._database):
@@ -78,11 +78,11 @@ class LogReader:
                 return self._states.memories(concept)
 
     def entries(self, *kinds: str) -> list[Row]:
-        """Return the rows of some kinds that count, oldest first."""
+        """The rows of some kinds that count, oldest first."""
         return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_COUNTS} {_ORDER}", *kinds)
 
     def log(self) -> list[Row]:
-        """Return every row as it was written, oldest first, also undos, what was undone, and what means nothing."""
+        """Every row as it was written, oldest first, also undos, what was undone, and what means nothing."""
         with reported_faults(self.path):
             return list(_find(self._database, _ORDER))
 
@@ -90,7 +90,7 @@ class LogReader:
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
     def concepts(self) -> frozenset[str]:
-        """Return the concepts of which the log has a row of any kind."""
+        """The concepts of which the log has a row of any kind."""
         keys = (  # one after the other in the index: they are far fewer than the rows
             "WITH RECURSIVE each(item) AS (SELECT min(item) FROM log UNION ALL SELECT"
             " (SELECT min(item) FROM log WHERE item > each.item) FROM each WHERE each.item IS NOT NULL)"
@@ -99,17 +99,17 @@ class LogReader:
         return frozenset(self._keys.key_now(key).rpartition("/")[0] for (key,) in self._select(keys))
 
     def has_made_due(self, item: str, day: date) -> bool:
-        """Return whether a wrong answer to a question made a card due on a day."""
+        """Whether a wrong answer to a question made a card due on a day."""
         return any(row.day == str(day) and row.made_due_card for row in self.answers_to(item))
 
     def answers_to(self, item: str) -> list[Row]:
-        """Return the answers to a question, oldest first."""
+        """The answers to a question, oldest first."""
         keys = self._keys.every(item)
         named = f"l.item IN ({', '.join('?' * len(keys))})"
         return self._rows(f"WHERE l.kind = 'answer' AND {named} AND {_COUNTS} {_ORDER}", *keys)
 
     def hidden(self, day: date) -> frozenset[str]:
-        """Return the items that are not asked on a day: those hidden for good, and those hidden on that day."""
+        """The items that are not asked on a day: those hidden for good, and those hidden on that day."""
         return frozenset(row.item for row in self._hiding(day))
 
     def _hiding(self, day: date) -> list[Row]:
@@ -117,7 +117,7 @@ class LogReader:
         return [*self.entries("suspend"), *buried]
 
     def grades(self, day: date) -> dict[str, tuple[Grade, ...]]:
-        """Return the grades of each card that was reviewed on a study day, oldest first."""
+        """The grades of each card that was reviewed on a study day, oldest first."""
         found: dict[str, tuple[Grade, ...]] = {}
         since = str(day - timedelta(days=2))  # by UTC, a study day may begin more than a day early
         which = f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {_COUNTS} {_ORDER}"
@@ -126,7 +126,7 @@ class LogReader:
         return found
 
     def last_answers(self) -> list[Row]:
-        """Return the answer to each question that strength depends on: the first of the last day on which it was asked.
+        """The answer to each question that strength depends on: the first of the last day on which it was asked.
 
         After the first answer the solution was shown. Retries do not count. The labs that were passed come last.
         """
@@ -136,11 +136,11 @@ class LogReader:
         return [*(self._keys.now(_row_of(found[:-1])) for found in last), *evidence(self.entries("lab"))]
 
     def labs(self) -> dict[str, LabStanding]:
-        """Return the standing of each lab that was passed or whose solution was seen, by its name."""
+        """The standing of each lab that was passed or whose solution was seen, by its name."""
         return _lab_standings(self.entries("lab"))
 
     def days(self) -> list[tuple[str, int, int]]:
-        """Return each study day, how much was done on it, and the milliseconds of that; long pauses are cut.
+        """Each study day, how much was done on it, and the milliseconds of that; long pauses are cut.
 
         What is done is a review, an answer, an explanation, a lab, or a step of a lesson.
         """
@@ -167,19 +167,19 @@ class LogReader:
         )
 
     def wrong(self) -> list[tuple[str, str, int]]:
-        """Return each wrong answer: the question, the text, and how often it was submitted."""
+        """Each wrong answer: the question, the text, and how often it was submitted."""
         which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {_COUNTS}"
         return self._select(
             f"SELECT {self._item}, l.given, count(*) FROM log AS l {which} GROUP BY 1, 2 ORDER BY max(l.at)"  # noqa: S608
         )
 
     def weights(self) -> Weights:
-        """Return the weights in use: those of FSRS-6 when none were fitted."""
+        """The weights in use: those of FSRS-6 when none were fitted."""
         known = self._weights()
         return max(known.values(), key=lambda each: each[1])[0] if known else Weights()
 
     def all_weights(self) -> dict[Weights, str]:
-        """Return every set of weights that the log refers to, with the time from which it is in use."""
+        """Every set of weights that the log refers to, with the time from which it is in use."""
         return dict(self._weights().values())
 
     def _weights(self) -> dict[str, tuple[Weights, str]]:
@@ -401,7 +401,7 @@ class Progress(LogReader):
         self._database.execute(insert, values)
 
     def _own_device(self) -> str:
-        """Return the id of this device in the log; the first start creates it."""
+        """The id of this device in the log; the first start creates it."""
         if not (found := self._database.execute("SELECT id FROM device").fetchone()):
             # another sitting may create it at the same time
             create = "INSERT INTO device (id) SELECT ? WHERE NOT EXISTS (SELECT * FROM device)"
@@ -411,7 +411,7 @@ class Progress(LogReader):
 
 
 def _when(at: datetime) -> tuple[str, str]:
-    """Return a moment in UTC as the log holds it, and its study day."""
+    """A moment in UTC as the log holds it, and its study day."""
     return _utc(at), str(study_day(at))
 
 
@@ -434,7 +434,7 @@ class _ItemKeys:
         return self._moved.get(key, key)
 
     def every(self, key: str) -> tuple[str, ...]:
-        """Return all keys that an item has or had."""
+        """All keys that an item has or had."""
         now = self.key_now(key)
         return (now, *(before for before, after in self._moved.items() if after == now))
 
@@ -443,7 +443,7 @@ class _ItemKeys:
         return tuple(self._moved)
 
     def now(self, row: Row) -> Row:
-        """Return a row with the keys that its items have now."""
+        """A row with the keys that its items have now."""
         if not self._moved or row.kind in _NOT_OF_ITEMS:
             return row
         item, card = self.key_now(row.item), row.made_due_card and self.key_now(row.made_due_card)
@@ -477,7 +477,7 @@ class _CardStates:
         self._schedules: dict[str, Schedule] = {}
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
-        """Return the memory of each card that was reviewed or made due, of one concept or of all.
+        """The memory of each card that was reviewed or made due, of one concept or of all.
 
         Raises ValueError if there is a state that no log leads to; `rebuild` mends it.
         """
@@ -487,7 +487,7 @@ class _CardStates:
         return {item: _memory(*state) for item, *state in rows}
 
     def under_earlier_keys(self) -> list[str]:
-        """Return the earlier keys under which there are states, from a time when the cards had these keys."""
+        """The earlier keys under which there are states, from a time when the cards had these keys."""
         keys = self._keys.earlier
         which = f"SELECT item FROM card WHERE item IN ({', '.join('?' * len(keys))})"  # noqa: S608
         return [item for (item,) in self._database.execute(which, keys)] if keys else []
@@ -511,7 +511,7 @@ class _CardStates:
         self._save(self._replay(f"WHERE {_FROM_LOG} AND {_COUNTS} {_ORDER}"))
 
     def _replay(self, where: str, *values: object) -> dict[str, Memory]:
-        """Return the memories after some rows of the log, each scheduled by the weights that were in use."""
+        """The memories after some rows of the log, each scheduled by the weights that were in use."""
         memories: dict[str, Memory] = {}
         for row in _find(self._database, where, *values):
             day = _a_day(row.day)
@@ -538,7 +538,7 @@ class _CardStates:
 def _memory(
     due: str, stability: float | None, difficulty: float | None, first: str | None, last: str | None, *counts: int
 ) -> Memory:
-    """Return the memory that a row of the table `card` describes. Raises ValueError if it describes none."""
+    """The memory that a row of the table `card` describes. Raises ValueError if it describes none."""
     if stability is None or difficulty is None or first is None or last is None:
         if (stability, difficulty, first, last) != (None, None, None, None):
             raise ValueError
@@ -573,7 +573,7 @@ class LabStanding:
 
 
 def _lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
-    """Return the standing of each lab, by its name; `rows` are those of kind `lab`, oldest first.
+    """The standing of each lab, by its name; `rows` are those of kind `lab`, oldest first.
 
     The first pass decides about the credit: 1, or _AIDED if the solution was seen before it.
     """
@@ -592,13 +592,13 @@ def _lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
 
 
 def _lab_name(item: str) -> str:
-    """Return the name under which the lab of a row is run: `pack/concept/lab` is `pack/lab`."""
+    """The name under which the lab of a row is run: `pack/concept/lab` is `pack/lab`."""
     *pack, _, lab = item.split("/")
     return "/".join([*pack, lab])
 
 
 def evidence(rows: Iterable[Row]) -> list[Row]:
-    """Return the last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
+    """The last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
     rows = list(rows)
     known = _lab_standings(rows)
     last = {row.item: row for row in rows if (row.given or "").split("\n")[0] == PASSED}
@@ -641,14 +641,14 @@ def _find(database: sqlite3.Connection, where: str, *values: object) -> Iterator
 
 
 def _row_of(columns: tuple[Any, ...]) -> Row:
-    """Return the row of the values that SQLite returns for `_COLUMNS`."""
+    """The row of the values that SQLite returns for `_COLUMNS`."""
     values = list(columns)
     values[_RETRY] = bool(values[_RETRY])
     return Row(*values)
 
 
 def _find_weights(database: sqlite3.Connection) -> dict[str, tuple[Weights, str]]:
-    """Return each set of weights by its version, with the time from which it is in use, oldest first.
+    """Each set of weights by its version, with the time from which it is in use, oldest first.
 
     A set that cannot be read is left out; what was reviewed with it is scheduled with the usual weights.
     """

@@ -196,7 +196,7 @@ class Quiz:
         return self.rules.adaptive or len(self.asked)
 
     def left(self, at: datetime) -> timedelta | None:
-        """Return the time that is left for the question on screen, or for the whole exam; None when no clock runs."""
+        """The time that is left for the question on screen, or for the whole exam; None when no clock runs."""
         if self.rules.timed is None or self.over:
             return None
         if self.rules.exam:
@@ -250,7 +250,7 @@ def _ask_next(quiz: Quiz) -> Quiz:
 def most_informative(
     pool: Iterable[Posed], asked: Sequence[Posed], answers: Iterable[tuple[Question, float]]
 ) -> Posed | None:
-    """Return the question of a pool that is most informative about its concept, by the answers of this sitting alone.
+    """The question of a pool that is most informative about its concept, by the answers of this sitting alone.
 
     `answers` are questions with the credit that was earned. Concepts that are clearly strong or weak are not asked
     about any more; None when no question is left.
@@ -274,7 +274,7 @@ def most_informative(
 def begin(
     questions: Iterable[Question], dice: random.Random, at: datetime, *, retry: bool = False, rules: Rules = PLAIN
 ) -> Quiz:
-    """Return a quiz with the first question on screen."""
+    """A quiz with the first question on screen."""
     posed = tuple(pose(question, dice) for question in questions)
     if not rules.adaptive:
         return Quiz(posed, at, at, retry=retry, rules=rules)

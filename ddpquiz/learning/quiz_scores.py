@@ -20,7 +20,7 @@ class LevelScore:
 
 
 def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
-    """Return the score by `concept`, `level` or `kind`, or by `""` of the whole quiz, in the order of asking."""
+    """The score by `concept`, `level` or `kind`, or by `""` of the whole quiz, in the order of asking."""
     answers = {id(answer.posed): answer for answer in quiz.answers}
     groups: dict[str, list[Posed]] = {}
     for posed in quiz.asked:
@@ -29,7 +29,7 @@ def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
 
 
 def weakest_concept(quiz: Quiz) -> str | None:
-    """Return the concept that lost most credit, or None when nothing was wrong."""
+    """The concept that lost most credit, or None when nothing was wrong."""
     lost = Counter[str]()
     for answer in quiz.answers:
         if answer.credit < 1:
@@ -38,7 +38,7 @@ def weakest_concept(quiz: Quiz) -> str | None:
 
 
 def calibration_of(quiz: Quiz) -> Calibration | None:
-    """Return the calibration of the answers; None if no answer has a confidence."""
+    """The calibration of the answers; None if no answer has a confidence."""
     return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 

@@ -91,7 +91,7 @@ class Schedule:
         self._fsrs = Scheduler(weights.parameters, weights.retention, (), (), enable_fuzzing=False)
 
     def review(self, key: str, memory: Memory | None, grade: Grade, day: date) -> Memory:
-        """Return the memory of a card after a review. A forgotten card stays due on the same day.
+        """The memory of a card after a review. A forgotten card stays due on the same day.
 
         The fuzz is seeded by the card, the day and the number of earlier reviews, so the buttons show the real interval
         and a rebuild gives the same state.
@@ -112,21 +112,21 @@ class Schedule:
         )
 
     def preview(self, key: str, memory: Memory | None, day: date) -> dict[Grade, int]:
-        """Return the days until the card comes back, for each grade; 0 is in this sitting."""
+        """The days until the card comes back, for each grade; 0 is in this sitting."""
         return {grade: (self.review(key, memory, grade, day).due - day).days for grade in Grade}
 
     def recall(self, memory: Memory, day: date) -> float:
-        """Return the chance that a card is recalled on a day; 0 for one that was never reviewed."""
+        """The chance that a card is recalled on a day; 0 for one that was never reviewed."""
         return float(self._fsrs.get_card_retrievability(_to_fsrs(memory), _midnight(day)))
 
 
 def study_day(at: datetime) -> date:
-    """Return the study day of a moment in the time zone of that moment."""
+    """The study day of a moment in the time zone of that moment."""
     return (at.replace(tzinfo=None) - _TURN).date()
 
 
 def make_due(memory: Memory | None, day: date) -> Memory:
-    """Return the memory of a card that is made due today, as after a wrong answer."""
+    """The memory of a card that is made due today, as after a wrong answer."""
     return replace(memory, due=min(memory.due, day)) if memory else Memory(due=day)
 
 

@@ -16,7 +16,7 @@ _AROUND_LOG = (
 
 
 def _new_log(version: int, kinds: str, with_credit: str, rows: str = "*") -> tuple[str, ...]:
-    """Return a migration from `version` that makes the log anew, with other kinds of rows, and copies its rows.
+    """A migration from `version` that makes the log anew, with other kinds of rows, and copies its rows.
 
     `kinds` are all kinds of rows, `with_credit` those that have a credit, both as SQL; `rows` is what is copied.
     """
@@ -132,7 +132,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def has_tables(database: sqlite3.Connection, version: int) -> bool:
-    """Return whether a database has the tables, indexes and triggers of a version of the schema; it may have more."""
+    """Whether a database has the tables, indexes and triggers of a version of the schema; it may have more."""
     with closing(sqlite3.connect(":memory:")) as expected:
         for statements in MIGRATIONS[:version]:
             for statement in statements:
@@ -141,5 +141,5 @@ def has_tables(database: sqlite3.Connection, version: int) -> bool:
 
 
 def _statements(database: sqlite3.Connection) -> set[str]:
-    """Return the statements that made the tables, without blanks and quotes, which other tools change."""
+    """The statements that made the tables, without blanks and quotes, which other tools change."""
     return {re.sub(r"[\s\"]", "", sql) for (sql,) in database.execute("SELECT sql FROM sqlite_schema") if sql}

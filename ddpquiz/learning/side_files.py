@@ -11,7 +11,7 @@ from ddpquiz.errors import UserError
 
 
 def load_json(path: Path) -> Any:
-    """Return the data in a file. Raises OSError or ValueError if it cannot be read or is not valid JSON."""
+    """The data in a file. Raises OSError or ValueError if it cannot be read or is not valid JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except RecursionError:
@@ -39,7 +39,7 @@ class Timing:
 
 
 def load_timings(home: Path) -> dict[str, Timing]:
-    """Return the last timing of each demo by its name; {} if the file is missing or not valid."""
+    """The last timing of each demo by its name; {} if the file is missing or not valid."""
     try:
         saved = load_json(home / TIMINGS_FILE)
         return {name: _timing(each) for name, each in saved.items()}
@@ -64,7 +64,7 @@ _DRAFTS_FILE = "drafts.json"
 
 
 def load_drafts(home: Path) -> dict[str, str]:
-    """Return the texts that were begun, by prompt (`concept/id`); {} if the file is missing or not valid."""
+    """The texts that were begun, by prompt (`concept/id`); {} if the file is missing or not valid."""
     try:
         return {str(key): str(text) for key, text in load_json(home / _DRAFTS_FILE).items()}
     except (OSError, ValueError, AttributeError):
@@ -95,7 +95,7 @@ _HINTS_FILE = "labs.json"
 
 
 def load_hints(home: Path) -> dict[str, int]:
-    """Return how many hints of each lab were shown, by its name; {} if the file is missing or not valid."""
+    """How many hints of each lab were shown, by its name; {} if the file is missing or not valid."""
     try:
         return {str(name): int(count) for name, count in load_json(home / _HINTS_FILE).items()}
     except (OSError, ValueError, OverflowError, TypeError, AttributeError):

@@ -125,7 +125,7 @@ def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Stan
 
 
 def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
-    """Return the concepts whose new cards wait for their lesson; those of the first one do not wait for it.
+    """The concepts whose new cards wait for their lesson; those of the first one do not wait for it.
 
     Any row of the log begins the lesson of its concept.
     """
@@ -134,7 +134,7 @@ def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
 
 
 def streak(days: Iterable[date], today: date) -> int:
-    """Return how many days in a row something was done, up to today or yesterday."""
+    """How many days in a row something was done, up to today or yesterday."""
     done, count = frozenset(days), 0
     last = today if today in done else today - timedelta(days=1)
     while last - timedelta(days=count) in done:
@@ -157,17 +157,17 @@ def _tracks(concepts: Sequence[Concept], known: Mapping[str, Strength]) -> tuple
 
 
 def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:
-    """Return how many new cards may still be learned today."""
+    """How many new cards may still be learned today."""
     return max(0, a_day - begun(memories, day))
 
 
 def begun(memories: Mapping[str, Memory], day: date) -> int:
-    """Return how many new cards were begun on a day."""
+    """How many new cards were begun on a day."""
     return sum(memory.first == day for memory in memories.values())
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then go on with the path, then new cards, then a test.
+    """What to do next, the best first: recall, then go on with the path, then new cards, then a test.
 
     Cards that only come again today can wait until after the next lesson.
     """

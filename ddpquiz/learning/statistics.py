@@ -126,7 +126,7 @@ class Statistics:
 
 
 def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> Statistics:
-    """Return the statistics of these concepts; removed and hidden items are not counted as due."""
+    """The statistics of these concepts; removed and hidden items are not counted as due."""
     memories, hidden, graded = progress.memories(), progress.hidden(day), progress.grades(day)
     known = {card.key for concept in concepts for card in concept.cards} - hidden
     memories = {key: memory for key, memory in memories.items() if key in known}
@@ -231,7 +231,7 @@ class Calibration:
 
 
 def confidence_keys(chance: float) -> dict[int, float]:
-    """Return the confidence that each key means, for a question with this chance of a right guess.
+    """The confidence that each key means, for a question with this chance of a right guess.
 
     That chance is rounded to quarters, so that guesses at questions of several kinds can be counted together.
     """

@@ -96,14 +96,14 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
 
 
 def _due_first(due: list[tuple[Card, Memory]], day: date, room: int, cards: Sequence[Card]) -> list[Card]:
-    """Return the most overdue cards that there is room for: overdue ones, then those of today, in learning order."""
+    """The most overdue cards that there is room for: overdue ones, then those of today, in learning order."""
     place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}
     chosen = sorted(due, key=lambda pair: pair[1].due)[:room]
     return [card for card, _ in sorted(chosen, key=lambda pair: (pair[1].due == day, place[pair[0].concept]))]
 
 
 def should_return(grades: Sequence[Grade], lapses: int) -> Return:
-    """Return whether a card with these grades of one day, oldest first, is asked again on that day.
+    """Whether a card with these grades of one day, oldest first, is asked again on that day.
 
     A forgotten card returns until it is recalled, a hard one returns once.
     """
@@ -115,7 +115,7 @@ def should_return(grades: Sequence[Grade], lapses: int) -> Return:
 
 
 def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:
-    """Return how many cards come due on each of the next days, without those that are due now."""
+    """How many cards come due on each of the next days, without those that are due now."""
     due = Counter((memory.due - day).days for memory in memories.values())
     return [due[ahead] for ahead in range(1, days + 1)]
 
@@ -123,7 +123,7 @@ def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[i
 def due_now(
     memories: Mapping[str, Memory], day: date, graded: Mapping[str, Sequence[Grade]] = MappingProxyType({})
 ) -> int:
-    """Return how many cards are due today or were due before.
+    """How many cards are due today or were due before.
 
     Cards `graded` on this day that come again are counted by `coming_again` instead; those set aside are not counted.
     """
@@ -132,12 +132,12 @@ def due_now(
 
 
 def coming_again(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> int:
-    """Return how many of the cards that were `graded` on this day are asked again on it."""
+    """How many of the cards that were `graded` on this day are asked again on it."""
     return sum(when in (Return.SOON, Return.LAST) for when in _returns(memories, graded).values())
 
 
 def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> dict[str, Return]:
-    """Return the cards that their grades of this day bring back or set aside."""
+    """The cards that their grades of this day bring back or set aside."""
     found = {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
     return {key: when for key, when in found.items() if when is not Return.NO}
 
@@ -262,7 +262,7 @@ class Sitting:
         return self.learned.get(card.key) or self.known.get(card.key)
 
     def grades(self, card: Card) -> tuple[Grade, ...]:
-        """Return the grades of a card on this day, oldest first."""
+        """The grades of a card on this day, oldest first."""
         here = (review.grade for review in self.reviews if review.card.key == card.key)
         return (*self.earlier.get(card.key, ()), *here)
 
@@ -276,7 +276,7 @@ class Sitting:
 def begin(
     chosen: SessionQueue, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
-    """Return a sitting with the first card on screen."""
+    """A sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
     return Sitting(schedule, memories, chosen, chosen.cards, at, buttons)
 
@@ -346,7 +346,7 @@ class StudySummary:
 
 
 def sum_up(sitting: Sitting) -> StudySummary:
-    """Return the result of a sitting so far."""
+    """The result of a sitting so far."""
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
     known = [  # learned on a day before this one
         review

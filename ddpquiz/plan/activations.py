@@ -25,7 +25,7 @@ class Split(NamedTuple):
 
 @cache
 def _split_numbers(model: Transformer, *, moe: bool) -> float:
-    """Return the numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
+    """The numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
 
     Queries, keys, values and what the output projection reads; what the MLP stores between its matrices: GeLU's input
     and output, or with a gate the two inputs of SwiGLU and its output.
@@ -40,7 +40,7 @@ def _split_numbers(model: Transformer, *, moe: bool) -> float:
 
 @cache
 def _whole_bytes(model: Transformer, *, moe: bool) -> float:
-    """Return the bytes of a token that only sequence parallelism splits: 10 h in a GPT layer with dropout.
+    """The bytes of a token that only sequence parallelism splits: 10 h in a GPT layer with dropout.
 
     The inputs of both norms, of attention and of the MLP, a byte of each of the two dropout masks; the latent vectors
     before and after their norms; tokens as they arrive at experts, and the outputs that their weights multiply.
@@ -55,19 +55,19 @@ def _whole_bytes(model: Transformer, *, moe: bool) -> float:
 
 
 def _score_bytes(model: Transformer, sequence: int) -> float:
-    """Return the bytes of a token's scores: softmax, and with dropout its mask and its output: 5 a s."""
+    """The bytes of a token's scores: softmax, and with dropout its mask and its output: 5 a s."""
     return model.heads * sequence * (2 * NUMBER + 1 if model.dropout else NUMBER)
 
 
 @cache
 def _token_bytes(model: Transformer, tp: int, *, moe: bool, sequence_parallel: bool) -> float:
-    """Return what a layer stores of one token, scores aside: (10 + 24 / t) h or 34 h / t for GPT (Table 2)."""
+    """What a layer stores of one token, scores aside: (10 + 24 / t) h or 34 h / t for GPT (Table 2)."""
     whole = _whole_bytes(model, moe=moe) / (tp if sequence_parallel else 1)
     return whole + NUMBER * _split_numbers(model, moe=moe) / tp
 
 
 def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, scores: int) -> float:
-    """Return what a layer stores of a micro-batch on one rank, without recomputation.
+    """What a layer stores of a micro-batch on one rank, without recomputation.
 
     `tokens` are those of the rank. `scores` is the length of a sequence whose scores attention stores, 0 with
     FlashAttention, which stores the logarithm of each softmax's sum in fp32 instead.
@@ -78,12 +78,12 @@ def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, s
 
 
 def input_bytes(model: Transformer, tokens: float, split: Split) -> float:
-    """Return what a layer stores with full recomputation, its input: 2 s b h (Table 2)."""
+    """What a layer stores with full recomputation, its input: 2 s b h (Table 2)."""
     return NUMBER * tokens * model.hidden / (split.tp if split.sequence_parallel else 1)
 
 
 def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) -> float:
-    """Return what a layer stores with PyTorch's selective checkpoint of operators, beside its input.
+    """What a layer stores with PyTorch's selective checkpoint of operators, beside its input.
 
     It keeps the result of every second matrix product (queries, values, and the first and the last of the MLP) and of
     attention, and computes the others again (torchtitan, activation_checkpoint "selective", option "op").
@@ -96,7 +96,7 @@ def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) ->
 
 
 def stores_scores(recompute: Recompute, *, flash: bool) -> bool:
-    """Return True if attention's scores are stored."""
+    """True if attention's scores are stored."""
     return recompute is Recompute.NONE and not flash
 
 
@@ -118,12 +118,12 @@ _SPLIT_EAGER_BYTES = 18.0
 
 
 def loss_bytes(loss: Loss, tp: int) -> float:
-    """Return the bytes that are held of a logit at the peak."""
+    """The bytes that are held of a logit at the peak."""
     return _SPLIT_EAGER_BYTES if tp > 1 and loss is Loss.EAGER else _LOSS_BYTES[loss]
 
 
 def logit_bytes(model: Transformer, tokens: float, *, tp: int, loss: Loss) -> float:
-    """Return the copies of the logits, split by tp, and the inputs of the last norm and the head (section 4.3)."""
+    """The copies of the logits, split by tp, and the inputs of the last norm and the head (section 4.3)."""
     return loss_bytes(loss, tp) * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
 
 
@@ -146,7 +146,7 @@ class LayerWork:
 
 @cache
 def whole_moves(model: Transformer, *, moe: bool) -> float:
-    """Return the bytes that a token moves where only sequence parallelism splits it: 22 h in a GPT layer with dropout.
+    """The bytes that a token moves where only sequence parallelism splits it: 22 h in a GPT layer with dropout.
 
     Two norms read and write h numbers. Two sums read two tensors and write one, with dropout also a mask. Latent
     vectors have norms too. Tokens are copied for their experts, and their results are copied back.
@@ -162,7 +162,7 @@ def whole_moves(model: Transformer, *, moe: bool) -> float:
 
 @cache
 def split_moves(model: Transformer, *, moe: bool) -> float:
-    """Return the bytes that a token moves where tensor parallelism splits it: 24 h in a GPT layer.
+    """The bytes that a token moves where tensor parallelism splits it: 24 h in a GPT layer.
 
     The activation function reads its input, with a gate two of them, and writes its output. Attention reads queries,
     keys and values, and writes its result, whose heads are small enough that their products take as long as that.
@@ -176,7 +176,7 @@ def split_moves(model: Transformer, *, moe: bool) -> float:
 
 @cache
 def score_moves(model: Transformer, sequence: int) -> float:
-    """Return the bytes that a token's scores move without FlashAttention: 13 a s with dropout, 8 a s without.
+    """The bytes that a token's scores move without FlashAttention: 13 a s with dropout, 8 a s without.
 
     Scores are written, softmax reads and writes them, dropout does so too and writes a mask, and values meet them.
     """
@@ -185,7 +185,7 @@ def score_moves(model: Transformer, sequence: int) -> float:
 
 @cache
 def repeated_flops(model: Transformer, *, moe: bool) -> int:
-    """Return the FLOP of a token's products that selective-op repeats: of keys, of attention's result, of a gate."""
+    """The FLOP of a token's products that selective-op repeats: of keys, of attention's result, of a gate."""
     experts = model.experts if moe else None
     inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
     wide = model.kv_heads * model.query_size + model.heads * model.value_size + (inside if model.gated else 0)
@@ -193,7 +193,7 @@ def repeated_flops(model: Transformer, *, moe: bool) -> int:
 
 
 def layer_work(model: Transformer, tokens: float, split: Split, *, moe: bool, attended: tuple[int, bool]) -> LayerWork:
-    """Return the work of a layer for `tokens` of a rank.
+    """The work of a layer for `tokens` of a rank.
 
     `attended` is the length of a sequence, and whether FlashAttention keeps its scores on the chip.
     """

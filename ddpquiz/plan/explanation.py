@@ -39,7 +39,7 @@ def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
 
 
 def lines() -> list[str]:
-    """Return the names of all lines that can be explained."""
+    """The names of all lines that can be explained."""
     return [*_LINES, "days", *_AXES]
 
 
@@ -157,7 +157,7 @@ def _compute(plan: Plan) -> PlanLine:
 
 
 def _layer(plan: Plan, work: LayerWork) -> str:
-    """Return the seconds of a layer's forward and backward for a micro-batch, as arithmetic."""
+    """The seconds of a layer's forward and backward for a micro-batch, as arithmetic."""
     machine, launch = plan.machine, plan.hardware.launch
     speed = plan.hardware.memory_speed
     matrices = f"{work.matrices:.6g} / {machine.peak * machine.efficiency:.6g}"

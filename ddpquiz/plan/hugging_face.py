@@ -109,7 +109,7 @@ class _Config:
         return UserError(f"{self.path}: {why}.")
 
     def whole(self, *names: str, default: int | None = None, least: int = 1) -> int:
-        """Return the number under the first of some names that is there; UserError if it is missing or no size."""
+        """The number under the first of some names that is there; UserError if it is missing or no size."""
         for name in names:
             if name in self.config:
                 value = self.config[name]
@@ -207,7 +207,7 @@ class _Config:
         )
 
     def _small(self, model: Transformer) -> int:
-        """Return the norms and biases of a layer beside those that a Transformer counts itself."""
+        """The norms and biases of a layer beside those that a Transformer counts itself."""
         kind, projected = self.kind, (model.heads + 2 * model.kv_heads) * model.head_size
         small = (kind.norms - 2) * model.hidden
         if kind.query_biases:

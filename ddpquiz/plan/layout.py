@@ -101,17 +101,17 @@ class Layout:
 
 
 def micro_batches(layout: Layout, batch: int) -> int:
-    """Return how many micro-batches a rank does in a step."""
+    """How many micro-batches a rank does in a step."""
     return batch // (layout.dp * layout.micro_batch)
 
 
 def _spare_layers(layers: int, parts: int) -> int:
-    """Return how many layers the first and last of equal parts hold less than the others."""
+    """How many layers the first and last of equal parts hold less than the others."""
     return -layers % parts
 
 
 def refusal(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> str:
-    """Return why a layout cannot run, in a sentence with the nearest size that would do, or an empty text."""
+    """Why a layout cannot run, in a sentence with the nearest size that would do, or an empty text."""
     return next(_refusals(model, layout, gpus, batch, sequence), "")
 
 
@@ -194,13 +194,13 @@ def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
 
 
 def splits_layers(layers: int, parts: int) -> bool:
-    """Return True if layers can be split so: the first and last part may hold a little less than the others."""
+    """True if layers can be split so: the first and last part may hold a little less than the others."""
     short = _spare_layers(layers, parts)
     return parts <= layers + _SPARE_LAYERS and short <= _SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
 
 
 def _nearest(wanted: int, fits: Callable[[int], bool]) -> int:
-    """Return the size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
+    """The size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
     return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))
 
 
@@ -228,7 +228,7 @@ class Stage:
 
 @cache
 def split_layer(model: Transformer, tp: int, *, moe: bool) -> int:
-    """Return the parameters of a layer on one rank, routed experts aside: matrices / tp, and all norms and biases."""
+    """The parameters of a layer on one rank, routed experts aside: matrices / tp, and all norms and biases."""
     small = small_parameters(model)
     if not moe or model.experts is None:
         return (layer_parameters(model) - small) // tp + small
@@ -237,7 +237,7 @@ def split_layer(model: Transformer, tp: int, *, moe: bool) -> int:
 
 
 def layers_of(layers: int, stages: int, number: int) -> tuple[int, int]:
-    """Return the first and the last layer + 1 of a stage; the outer stages may hold a little less than the others."""
+    """The first and the last layer + 1 of a stage; the outer stages may hold a little less than the others."""
     short = _spare_layers(layers, stages)
     each, before = (layers + short) // stages, min(short, 1)
     return max(each * number - before, 0), min(each * (number + 1) - before, layers)
@@ -245,7 +245,7 @@ def layers_of(layers: int, stages: int, number: int) -> tuple[int, int]:
 
 @cache
 def stage(model: Transformer, tp: int, pp: int, ep: int, number: int) -> Stage:
-    """Return what a stage of a pipeline holds; the chunks of an interleaved schedule add up to the same."""
+    """What a stage of a pipeline holds; the chunks of an interleaved schedule add up to the same."""
     start, end = layers_of(model.layers, pp, number)
     first_moe = model.layers - model.moe_layers
     dense = max(min(end, first_moe) - start, 0)
@@ -277,19 +277,19 @@ def _rank_stages(model: Transformer, sizes: tuple[int, int, int], number: int, *
 
 
 def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage, ...]:
-    """Return the stages on a rank: DualPipe runs the pipeline in both directions, so each rank has two."""
+    """The stages on a rank: DualPipe runs the pipeline in both directions, so each rank has two."""
     both = layout.schedule is PipelineSchedule.DUALPIPE and layout.pp > 1
     return _rank_stages(model, (layout.tp, layout.pp, layout.ep), number, both_ways=both)
 
 
 @cache
 def outer_stages(pp: int) -> tuple[int, ...]:
-    """Return the stages that can be the fullest or the slowest: the first two and the last."""
+    """The stages that can be the fullest or the slowest: the first two and the last."""
     return tuple(sorted({0, min(1, pp - 1), pp - 1}))
 
 
 def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:
-    """Return the seconds of a step in which a stage is idle.
+    """The seconds of a step in which a stage is idle.
 
     GPipe and 1F1B: (p-1)(F+B); interleaved: that / v (arXiv 2104.04473, section 2.2). ZB-H1: (p-1)(F+B-2W) (arXiv
     2401.10241, section 2.3). DualPipe: (p/2-1)(F&B+B-3W) with F&B = F+B (arXiv 2412.19437, table 2).
@@ -306,7 +306,7 @@ def idle_seconds(layout: Layout, forward: float, backward: float, weights: float
 
 
 def in_flight(layout: Layout, micro_batches: int, number: int) -> float:
-    """Return the most micro-batches whose activations a stage stores at once.
+    """The most micro-batches whose activations a stage stores at once.
 
     GPipe: all m. 1F1B: p minus the stage's number; ZB-H1: at most p. Interleaved: of chunks of 1/v (arXiv 2205.05198,
     section 4.2.3, for the first stage). DualPipe: p + 1, over both directions (arXiv 2412.19437, table 2).

@@ -43,7 +43,7 @@ class Fit(StrEnum):
 
 
 def fit(needed: float, memory: float) -> Fit:
-    """Return whether so many bytes fit: an answer is safe if it is the same where the prediction misses by MARGIN."""
+    """Whether so many bytes fit: an answer is safe if it is the same where the prediction misses by MARGIN."""
     if needed * (1 + MARGIN) <= HEADROOM * memory:
         return Fit.YES
     return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
@@ -114,7 +114,7 @@ class Sizes:
 
 
 def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> tuple[float, float, float]:
-    """Return the bytes of weights, gradients and optimizer state on one rank (arXiv 1910.02054, figure 1).
+    """The bytes of weights, gradients and optimizer state on one rank (arXiv 1910.02054, figure 1).
 
     ZeRO-1 shards the optimizer state over `shards` ranks, ZeRO-2 also gradients, ZeRO-3 also weights.
     """
@@ -126,7 +126,7 @@ def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> t
 
 
 def _stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, float, float]:
-    """Return the bytes of a stage's weights, gradients and optimizer state on one rank."""
+    """The bytes of a stage's weights, gradients and optimizer state on one rank."""
     each, shards = STATE_BYTES[states], layout.sharded_over
     dense = zero_bytes(held.parameters, shards, layout.zero, each)
     if not held.routed:
@@ -136,7 +136,7 @@ def _stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, f
 
 
 def rank_tokens(layout: Layout, sequence: int) -> float:
-    """Return the tokens of a micro-batch on one rank: context parallelism splits each sequence."""
+    """The tokens of a micro-batch on one rank: context parallelism splits each sequence."""
     return layout.micro_batch * sequence / layout.cp
 
 
@@ -161,7 +161,7 @@ def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Si
 
 
 def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
-    """Return the inputs of attention and of the MLP as tp has gathered them, which DTensor keeps for backward.
+    """The inputs of attention and of the MLP as tp has gathered them, which DTensor keeps for backward.
 
     Megatron gathers them a second time instead.
     """
@@ -171,7 +171,7 @@ def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float
 
 
 def _gathered_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
-    """Return the whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time."""
+    """The whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time."""
     weight, gradient = NUMBER, STATE_BYTES[sizes.states].gradients
     whole = sum(each.parameters + each.routed for each in held)
     if layout.keeps_gathered:
@@ -185,7 +185,7 @@ def _gathered_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tupl
 
 
 def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
-    """Return the buffers of communication on one rank.
+    """The buffers of communication on one rank.
 
     ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one; those of
     embedding and head, which stay gathered. Without resharding, the weights and gradients of all layers. Pipeline: an
@@ -203,14 +203,14 @@ def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[
 
 
 def key_value_numbers(model: Transformer) -> int:
-    """Return the numbers of a token's keys and values, or of the latent vector from which both follow."""
+    """The numbers of a token's keys and values, or of the latent vector from which both follow."""
     if latent := model.latent:
         return latent.key_rank + latent.rotary
     return 2 * model.kv_heads * model.head_size
 
 
 def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
-    """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them.
+    """The bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them.
 
     The logits are gone when backward computes layers again, so of the two only the larger counts.
     """
@@ -229,7 +229,7 @@ def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: 
 def _stage_memory(
     model: Transformer, layout: Layout, sizes: Sizes, number: int, peaks: Peaks | None = None
 ) -> RankMemory:
-    """Return the memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
+    """The memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
     weights = gradients = optimizer = 0.0
     for each in rank_stages(model, layout, number):
         states = _stage_states(layout, each, sizes.states)
@@ -252,6 +252,6 @@ def outer_peaks(model: Transformer, layout: Layout, sizes: Sizes) -> Peaks:
 
 
 def fullest(model: Transformer, layout: Layout, sizes: Sizes, peaks: Peaks | None = None) -> RankMemory:
-    """Return the memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
+    """The memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
     each = (_stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
     return max(each, key=lambda memory: memory.total)

@@ -78,7 +78,7 @@ class Transformer:
 
 @cache
 def attention_matrices(model: Transformer) -> int:
-    """Return the weights of the four projections of attention; of the latent vectors too (arXiv 2405.04434, 2.1)."""
+    """The weights of the four projections of attention; of the latent vectors too (arXiv 2405.04434, 2.1)."""
     h, heads = model.hidden, model.heads
     if (latent := model.latent) is None:
         return h * model.head_size * (2 * heads + 2 * model.kv_heads)
@@ -90,19 +90,19 @@ def attention_matrices(model: Transformer) -> int:
 
 @cache
 def mlp_matrices(model: Transformer) -> int:
-    """Return the weights of a dense MLP: two matrices, or three with a gate (arXiv 2002.05202)."""
+    """The weights of a dense MLP: two matrices, or three with a gate (arXiv 2002.05202)."""
     return (3 if model.gated else 2) * model.hidden * model.ffn
 
 
 @cache
 def expert_matrices(model: Transformer) -> int:
-    """Return the weights of one expert."""
+    """The weights of one expert."""
     return (3 if model.gated else 2) * model.hidden * model.experts.ffn if model.experts else 0
 
 
 @cache
 def small_parameters(model: Transformer) -> int:
-    """Return the norms and biases of a dense layer, which tensor parallelism does not split in this count."""
+    """The norms and biases of a dense layer, which tensor parallelism does not split in this count."""
     h, width = model.hidden, model.hidden * (2 if model.norm_biases else 1)
     latent = model.latent.query_rank + model.latent.key_rank if model.latent else 0
     biases = (model.heads + 2 * model.kv_heads) * model.head_size + h + model.ffn + h if model.biases else 0
@@ -111,13 +111,13 @@ def small_parameters(model: Transformer) -> int:
 
 @cache
 def layer_parameters(model: Transformer) -> int:
-    """Return the parameters of a dense layer: 12 h^2 + 13 h for GPT (arXiv 2104.04473, section 5)."""
+    """The parameters of a dense layer: 12 h^2 + 13 h for GPT (arXiv 2104.04473, section 5)."""
     return attention_matrices(model) + mlp_matrices(model) + small_parameters(model)
 
 
 @cache
 def moe_shared_parameters(model: Transformer) -> int:
-    """Return what a layer with experts holds beside its routed experts: attention, norms, router, shared experts."""
+    """What a layer with experts holds beside its routed experts: attention, norms, router, shared experts."""
     if (experts := model.experts) is None:
         return 0
     router = model.hidden * experts.count
@@ -125,18 +125,18 @@ def moe_shared_parameters(model: Transformer) -> int:
 
 
 def embedding_parameters(model: Transformer) -> int:
-    """Return the token embedding and the learned positions."""
+    """The token embedding and the learned positions."""
     return (model.vocabulary + model.positions) * model.hidden
 
 
 def head_parameters(model: Transformer) -> int:
-    """Return the output head, also where it is the same matrix as the embedding."""
+    """The output head, also where it is the same matrix as the embedding."""
     return model.vocabulary * model.hidden
 
 
 @cache
 def parameters(model: Transformer) -> int:
-    """Return all parameters."""
+    """All parameters."""
     dense = (model.layers - model.moe_layers) * layer_parameters(model)
     routed = model.experts.count * expert_matrices(model) if model.experts else 0
     moe = model.moe_layers * (moe_shared_parameters(model) + routed)
@@ -147,7 +147,7 @@ def parameters(model: Transformer) -> int:
 
 @cache
 def active_parameters(model: Transformer) -> int:
-    """Return the parameters that one token uses: all but the experts to which it is not routed."""
+    """The parameters that one token uses: all but the experts to which it is not routed."""
     if (experts := model.experts) is None:
         return parameters(model)
     return parameters(model) - model.moe_layers * (experts.count - experts.active) * expert_matrices(model)
@@ -155,7 +155,7 @@ def active_parameters(model: Transformer) -> int:
 
 @cache
 def layer_matmul_flops(model: Transformer, *, moe: bool = False) -> int:
-    """Return the FLOP of a layer's matrices for one token in forward: 2 for each weight it meets."""
+    """The FLOP of a layer's matrices for one token in forward: 2 for each weight it meets."""
     if not (moe and (experts := model.experts)):
         return 2 * (attention_matrices(model) + mlp_matrices(model))
     used = (experts.active + experts.shared) * expert_matrices(model)
@@ -164,7 +164,7 @@ def layer_matmul_flops(model: Transformer, *, moe: bool = False) -> int:
 
 @cache
 def attention_flops(model: Transformer, sequence: int, *, causal: bool) -> float:
-    """Return the FLOP of scores and of their product with the values for one token in forward: 4 s h for GPT.
+    """The FLOP of scores and of their product with the values for one token in forward: 4 s h for GPT.
 
     `causal` counts only the half that a causal mask leaves; papers on MFU count all (arXiv 2205.05198, appendix A).
     """
@@ -173,13 +173,13 @@ def attention_flops(model: Transformer, sequence: int, *, causal: bool) -> float
 
 
 def head_flops(model: Transformer) -> int:
-    """Return the FLOP of the output head for one token in forward."""
+    """The FLOP of the output head for one token in forward."""
     return 2 * head_parameters(model)
 
 
 @cache
 def forward_flops(model: Transformer, sequence: int, *, causal: bool = False) -> float:
-    """Return the FLOP of one token in forward.
+    """The FLOP of one token in forward.
 
     For GPT, three times this (forward and backward) is 72 l h^2 (1 + s/6h + V/12hl) (arXiv 2205.05198, equation 7).
     """
@@ -189,7 +189,7 @@ def forward_flops(model: Transformer, sequence: int, *, causal: bool = False) ->
 
 
 def training_flops(model: Transformer, sequence: int, *, causal: bool = False) -> float:
-    """Return the model FLOP of one token in a step: a backward costs twice its forward."""
+    """The model FLOP of one token in a step: a backward costs twice its forward."""
     return 3 * forward_flops(model, sequence, causal=causal)
 
 

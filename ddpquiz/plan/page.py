@@ -285,7 +285,7 @@ def _refusals(found: Found) -> RenderableType:
 
 
 def _arguments(plan: Plan) -> str:
-    """Return the options of `ddpquiz plan` that describe a layout and a batch."""
+    """The options of `ddpquiz plan` that describe a layout and a batch."""
     layout, sizes = plan.job.layout, plan.job.sizes
     axes = ",".join(f"{axis}={size}" for axis in ("tp", "cp", "pp", "ep") if (size := getattr(layout, axis)) > 1)
     options = [f"--gpus {layout.gpus}"]
@@ -369,7 +369,7 @@ def schedule_page(run: PipelineRun, width: int, micro_batches: int) -> Renderabl
 
 
 def _letter(slot: Slot) -> str:
-    """Return the letter of a task."""
+    """The letter of a task."""
     kinds = {piece.kind for piece in slot.task}
     return "X" if {"F", "B"} <= kinds else "B" if "B" in kinds else slot.task[0].kind
 

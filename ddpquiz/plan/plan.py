@@ -65,7 +65,7 @@ class Plan:
         return self.model_flops + _repeated_flops(self.job, causal=self.machine.causal)
 
     def days(self, tokens: float) -> float:
-        """Return the days that a number of tokens takes."""
+        """The days that a number of tokens takes."""
         return tokens / (self.tokens_per_second * self.job.layout.gpus) / DAY
 
     @property
@@ -80,11 +80,11 @@ class Plan:
         return max(costs, key=lambda name: costs[name])
 
     def wire_seconds(self, part: Traffic) -> float:
-        """Return the seconds that a part of the traffic takes, if nothing hides it."""
+        """The seconds that a part of the traffic takes, if nothing hides it."""
         return seconds(self.machine, self.job.layout, [part])
 
     def in_machine(self, part: Traffic) -> bool:
-        """Return True if a part of the traffic stays inside a machine."""
+        """True if a part of the traffic stays inside a machine."""
         return group_path(self.machine, self.job.layout, part).in_machine
 
 
@@ -94,7 +94,7 @@ def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
 
 
 def _repeated_flops(job: Job, *, causal: bool) -> float:
-    """Return the FLOP of a token that recomputation repeats.
+    """The FLOP of a token that recomputation repeats.
 
     Full: the forward of all layers. Selective-op: the products that are not kept. Selective: attention's scores and
     their product with the values, which FlashAttention's own backward is not counted for (arXiv 2205.05198, appendix
@@ -127,7 +127,7 @@ def predict(job: Job, machine: Accelerator) -> Plan:
 
 
 def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
-    """Return a plan as plain data; docs/plan.md explains the keys."""
+    """A plan as plain data; docs/plan.md explains the keys."""
     job, layout = plan.job, plan.job.layout
     return {
         "model": job.model.name,

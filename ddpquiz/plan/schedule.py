@@ -43,7 +43,7 @@ Task = tuple[StagePiece, ...]  # what runs as one: a piece, or a forward beside 
 
 
 def _order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
-    """Return the tasks of each rank in order, for p ranks and m micro-batches."""
+    """The tasks of each rank in order, for p ranks and m micro-batches."""
     match schedule:
         case PipelineSchedule.GPIPE:
             ranks: list[Iterator[StagePiece]] = [_gpipe(rank, m) for rank in range(p)]
@@ -218,7 +218,7 @@ class PipelineRun:
         return max(slots[-1].end for slots in self.ranks)
 
     def idle(self, rank: int) -> float:
-        """Return the seconds for which a rank does nothing."""
+        """The seconds for which a rank does nothing."""
         return self.seconds - sum(slot.end - slot.start for slot in self.ranks[rank])
 
     @property
@@ -267,13 +267,13 @@ def simulate(schedule: PipelineSchedule, p: int, m: int, times: Durations, chunk
 
 
 def _lengths(times: Durations, chunks: int, *, split: bool) -> dict[str, float]:
-    """Return the seconds of each kind of piece in one chunk."""
+    """The seconds of each kind of piece in one chunk."""
     backward = times.backward - times.weights if split else times.backward
     return {"F": times.forward / chunks, "B": backward / chunks, "W": times.weights / chunks}
 
 
 def _input(piece: StagePiece, last: int) -> _Key | None:
-    """Return the piece whose result a piece needs, apart from those that its rank has done before."""
+    """The piece whose result a piece needs, apart from those that its rank has done before."""
     kind, micro_batch, stage, way = piece
     if kind == "F":
         return ("F", micro_batch, stage - 1, way) if stage else None
@@ -283,7 +283,7 @@ def _input(piece: StagePiece, last: int) -> _Key | None:
 
 
 def _peak(slots: Sequence[Slot], *, split: bool) -> int:
-    """Return the most micro-batches (of a chunk) that a rank stores: from a forward to the last use in backward."""
+    """The most micro-batches (of a chunk) that a rank stores: from a forward to the last use in backward."""
     now, most, freed = 0, 0, "W" if split else "B"
     for slot in slots:
         for piece in slot.task:
@@ -296,7 +296,7 @@ def _peak(slots: Sequence[Slot], *, split: bool) -> int:
 
 
 def schedule_events(run: PipelineRun, title: str, tensor_bytes: int) -> list[Event]:
-    """Return the events of a simulated pipeline; `tensor_bytes` is the size of what stages send each other.
+    """The events of a simulated pipeline; `tensor_bytes` is the size of what stages send each other.
 
     UserError if the pipeline has more ranks than a run can have.
     """
@@ -352,7 +352,7 @@ def _rank_of(stage: int, way: int, count: int) -> int:
 
 
 def _source(piece: StagePiece, count: int, last: int) -> int | None:
-    """Return the rank from which a piece receives."""
+    """The rank from which a piece receives."""
     if piece.kind == "F" and piece.stage:
         return _rank_of(piece.stage - 1, piece.way, count)
     if piece.kind == "B" and piece.stage < last:
@@ -361,7 +361,7 @@ def _source(piece: StagePiece, count: int, last: int) -> int | None:
 
 
 def _target(piece: StagePiece, count: int, last: int) -> int | None:
-    """Return the rank to which the result of a piece goes."""
+    """The rank to which the result of a piece goes."""
     if piece.kind == "F" and piece.stage < last:
         return _rank_of(piece.stage + 1, piece.way, count)
     if piece.kind == "B" and piece.stage:
@@ -370,7 +370,7 @@ def _target(piece: StagePiece, count: int, last: int) -> int | None:
 
 
 def _operation(op: str, piece: StagePiece, rank: int, peer: int, size: int) -> Operation:
-    """Return a send or receive; each kind of tensor has a group of its own, so that they are matched in order."""
+    """A send or receive; each kind of tensor has a group of its own, so that they are matched in order."""
     members = tuple(sorted((rank, peer)))
     group = f"{'activations' if piece.kind == 'F' else 'gradients'} {piece.way}"
     return Operation(op, members, peer, ((size // 2,),), "bfloat16", size, "", 0, group=group)

@@ -37,7 +37,7 @@ class Found:
 
 
 def _divisors(number: int, most: int) -> list[int]:
-    """Return the divisors of a number up to a bound."""
+    """The divisors of a number up to a bound."""
     return [size for size in range(1, min(number, most) + 1) if number % size == 0]
 
 
@@ -66,7 +66,7 @@ def layouts(model: Transformer, gpus: int, machine: Accelerator, base: Layout, *
 
 
 def _pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]:
-    """Return the schedules, with their numbers of chunks, that a pipeline of this length could use."""
+    """The schedules, with their numbers of chunks, that a pipeline of this length could use."""
     if pp == 1:
         return [(PipelineSchedule.ONE_F_ONE_B, 1)]
     chunked = [(PipelineSchedule.INTERLEAVED, chunks) for chunks in _CHUNKS if splits_layers(model.layers, pp * chunks)]
@@ -108,7 +108,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
 
 
 def _reason_of(refused: str) -> str:
-    """Return the kind of a refusal, so that they can be counted."""
+    """The kind of a refusal, so that they can be counted."""
     kinds = {
         "heads": "tp does not divide the heads",
         "layers": "pp does not divide the layers",
@@ -121,7 +121,7 @@ def _reason_of(refused: str) -> str:
 
 
 def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, Found] | None:
-    """Return the smallest number of GPUs on which any layout fits, the number before it, and the search there.
+    """The smallest number of GPUs on which any layout fits, the number before it, and the search there.
 
     Up to a machine these are 1, 2, 4, ..., beyond it whole machines.
     """
@@ -138,12 +138,12 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
 
 
 def even_states(job: Job, gpus: int) -> float:
-    """Return the bytes of states on each GPU if they were spread evenly: no layout needs less."""
+    """The bytes of states on each GPU if they were spread evenly: no layout needs less."""
     return parameters(job.model) * STATE_BYTES[job.sizes.states].total / gpus
 
 
 def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
-    """Return a plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is no plan."""
+    """A plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is no plan."""
     found: list[Plan | tuple[int, str]] = []
     layout, gpus = job.layout, first
     inner = layout.tp * layout.pp * layout.cp
@@ -163,12 +163,12 @@ def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | 
 
 
 def _replace_layout(job: Job, layout: Layout) -> Job:
-    """Return the job on another layout."""
+    """The job on another layout."""
     return Job(job.model, layout, job.sizes)
 
 
 def ways_to_fit(plan: Plan) -> list[tuple[str, Plan]]:
-    """Return the single changes of a layout after which a plan fits for sure, each with its plan, the fastest first."""
+    """The single changes of a layout after which a plan fits for sure, each with its plan, the fastest first."""
     job, layout, sizes = plan.job, plan.job.layout, plan.job.sizes
     changed = [
         (f"--micro-batch {size}", replace(layout, micro_batch=size), sizes)

@@ -81,7 +81,7 @@ class Compute:
 
 
 def _layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Compute:
-    """Return the seconds of one layer.
+    """The seconds of one layer.
 
     Forward is FLOP / (peak x efficiency) + bytes / (bandwidth x reached), or the time to launch its kernels if that is
     longer. Backward has twice the FLOP, 1.5 times the bytes and twice the kernels, and what recomputation repeats.
@@ -104,7 +104,7 @@ def _layer_seconds(layout: Layout, work: LayerWork, machine: Accelerator) -> Com
 
 
 def stage_layers(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> list[tuple[float, LayerWork]]:
-    """Return how many layers of each kind a rank of a stage has, and the work of one; of two stages, their mean."""
+    """How many layers of each kind a rank of a stage has, and the work of one; of two stages, their mean."""
     held, tokens = rank_stages(model, layout, number), rank_tokens(layout, sizes.sequence)
     split, attended = Split(layout.tp, layout.sequence_parallel), (sizes.sequence, sizes.flash)
     counts = {
@@ -118,7 +118,7 @@ def stage_layers(model: Transformer, layout: Layout, sizes: Sizes, number: int) 
 def head_seconds(
     model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int
 ) -> tuple[float, float]:
-    """Return the seconds of the output head in forward: of its matrix, and of its logits, which are read and written.
+    """The seconds of the output head in forward: of its matrix, and of its logits, which are read and written.
 
     Backward takes twice the one and once the other.
     """
@@ -129,7 +129,7 @@ def head_seconds(
 
 
 def _stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int) -> Compute:
-    """Return the seconds of a stage for one micro-batch; of a rank with two stages, their mean."""
+    """The seconds of a stage for one micro-batch; of a rank with two stages, their mean."""
     head, logits = head_seconds(model, layout, sizes, machine, number)
     forward, backward, weights, attention, idle = head + logits, 2 * head + logits, head, 0.0, 0.0
     for count, work in stage_layers(model, layout, sizes, number):
@@ -160,7 +160,7 @@ class StepTime:
 
 
 def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
-    """Return the path of the group that a part of the traffic runs in. Ranks are numbered tp, cp, dp, pp."""
+    """The path of the group that a part of the traffic runs in. Ranks are numbered tp, cp, dp, pp."""
     stride = 1
     match part.axis:
         case "cp" | "ep":
@@ -175,7 +175,7 @@ def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
 
 
 def seconds(machine: Accelerator, layout: Layout, parts: Sequence[Traffic]) -> float:
-    """Return the seconds of some traffic, if nothing hides it."""
+    """The seconds of some traffic, if nothing hides it."""
     return sum(
         transfer_seconds(part.op, group_path(machine, layout, part), part.calls, part.input_bytes) for part in parts
     )
@@ -197,7 +197,7 @@ Works = dict[int, StageWork]  # by the number of the stage
 
 
 def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
-    """Return the work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
+    """The work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
     compute = _stage_seconds(job.model, job.layout, job.sizes, machine, number)
     parts = list(layer_traffic(job, number))
     found = {
@@ -212,7 +212,7 @@ def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
 
 
 def _pipeline_exposed(job: Job, machine: Accelerator) -> float:
-    """Return the seconds of sends between stages that nothing hides: those that fill and drain it, or all of them."""
+    """The seconds of sends between stages that nothing hides: those that fill and drain it, or all of them."""
     layout = job.layout
     if layout.pp == 1:
         return 0.0
@@ -231,7 +231,7 @@ def _overlap_window(layout: Layout) -> float:
 
 
 def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Compute) -> float:
-    """Return the seconds of data-parallel traffic that nothing hides.
+    """The seconds of data-parallel traffic that nothing hides.
 
     Gradients hide behind the backward of the last micro-batch, gathered weights behind the first forward; with ZeRO-3
     both hide behind the computing of each micro-batch, which they slow, but for the first unit's gather and the last
@@ -257,7 +257,7 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
 
 
 def optimizer_bytes(job: Job, number: int) -> float:
-    """Return the bytes that Adam moves on a rank: its state is read and written, gradients read, weights written."""
+    """The bytes that Adam moves on a rank: its state is read and written, gradients read, weights written."""
     layout, each = job.layout, STATE_BYTES[job.sizes.states]
     moved = 2 * each.optimizer + each.gradients + each.weights
     held = rank_stages(job.model, layout, number)
@@ -267,7 +267,7 @@ def optimizer_bytes(job: Job, number: int) -> float:
 
 
 def usual_stage(job: Job, machine: Accelerator, works: Works | None = None) -> tuple[float, float, float]:
-    """Return the seconds of forward, backward and weight gradients of a stage between the first and the last.
+    """The seconds of forward, backward and weight gradients of a stage between the first and the last.
 
     A third of the traffic of its layers belongs to forward.
     """
@@ -278,17 +278,17 @@ def usual_stage(job: Job, machine: Accelerator, works: Works | None = None) -> t
 
 
 def slowest_stage(works: Works) -> int:
-    """Return the stage with most to do."""
+    """The stage with most to do."""
     return max(works, key=lambda number: works[number].total)
 
 
 def stage_works(job: Job, machine: Accelerator) -> Works:
-    """Return the work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
+    """The work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
     return {number: stage_work(job, machine, number) for number in outer_stages(job.layout.pp)}
 
 
 def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> StepTime:
-    """Return the seconds of a step: the slowest stage does all micro-batches, and waits while the pipeline fills."""
+    """The seconds of a step: the slowest stage does all micro-batches, and waits while the pipeline fills."""
     layout, m = job.layout, job.micro_batches
     works = works or stage_works(job, machine)
     slowest = slowest_stage(works)

@@ -25,7 +25,7 @@ class Path:
 
 @cache
 def path(hardware: Hardware, ranks: int, stride: int) -> Path:
-    """Return the path of a group whose ranks are `stride` apart.
+    """The path of a group whose ranks are `stride` apart.
 
     A ring that leaves the machine enters and leaves it through the network cards of all its members there, so the more
     of them are in one machine, the faster it is, up to the links inside. Each round passes every hop once.
@@ -41,7 +41,7 @@ def path(hardware: Hardware, ranks: int, stride: int) -> Path:
 
 
 def exchange_path(hardware: Hardware, ranks: int, stride: int) -> Path:
-    """Return the path of an all-to-all: each rank sends what leaves the machine, (n-g)/n, through its own card.
+    """The path of an all-to-all: each rank sends what leaves the machine, (n-g)/n, through its own card.
 
     No member carries it for another, so more of them in a machine, g, only let more stay inside.
     """
@@ -54,14 +54,14 @@ def exchange_path(hardware: Hardware, ranks: int, stride: int) -> Path:
 
 
 def rounds(op: str, ranks: int) -> float:
-    """Return how often a ring goes round: twice for an all-reduce, once for others; a send passes one hop of it."""
+    """How often a ring goes round: twice for an all-reduce, once for others; a send passes one hop of it."""
     if op == "send":
         return 1 / max(ranks - 1, 1)
     return 2 if op == "all_reduce" else 1
 
 
 def _sent_bytes(op: str, ranks: int, input_bytes: float) -> float:
-    """Return the bytes that a rank sends with a ring, for the bytes of the tensors that it brings.
+    """The bytes that a rank sends with a ring, for the bytes of the tensors that it brings.
 
     Patarasuk and Yuan 2009; an all-gather brings only the rank's own part.
     """
@@ -76,7 +76,7 @@ def _sent_bytes(op: str, ranks: int, input_bytes: float) -> float:
 
 
 def transfer_seconds(op: str, way: Path, calls: float, input_bytes: float) -> float:
-    """Return the seconds of some calls whose inputs are `input_bytes` together: calls x alpha x hops + bytes x beta."""
+    """The seconds of some calls whose inputs are `input_bytes` together: calls x alpha x hops + bytes x beta."""
     return (
         calls * rounds(op, way.ranks) * way.round_latency
         + _sent_bytes(op, way.ranks, input_bytes) / way.bytes_per_second
@@ -104,7 +104,7 @@ class Traffic:
 
 
 def ddp_buckets(tensors: Sequence[int], *, bucket: int = _DDP_BUCKET, first: int = _DDP_FIRST) -> list[int]:
-    """Return the bytes of DDP's buckets for the bytes of gradients, in the order in which backward makes them.
+    """The bytes of DDP's buckets for the bytes of gradients, in the order in which backward makes them.
 
     A bucket is closed as soon as it has reached its limit (`_compute_bucket_assignment_by_size` in torch).
     """
@@ -124,7 +124,7 @@ def replicated(tensors: Sequence[int], ranks: int) -> list[Traffic]:
 
 
 def sharded_optimizer(gradients: float, weights: float, ranks: int, *, calls: int, times: int = 1) -> list[Traffic]:
-    """Return the traffic of ZeRO-1 and 2: gradients are reduce-scattered, and updated weights gathered.
+    """The traffic of ZeRO-1 and 2: gradients are reduce-scattered, and updated weights gathered.
 
     `times` is how often a step reduces gradients: ZeRO-1 once, ZeRO-2 after each micro-batch. Bytes are of one rank's
     whole gradients and weights, and `calls` is in how many pieces they travel (arXiv 1910.02054, section 7).
@@ -159,7 +159,7 @@ def fully_sharded(units: Sequence[int], ranks: int, *, weight: int, gradient: in
 
 
 def replicas_of_shards(gradients: float, shards: int, replicas: int, *, calls: int) -> Traffic:
-    """Return the traffic of HSDP between replicas: an all-reduce of each rank's shard of the gradients, once a step.
+    """The traffic of HSDP between replicas: an all-reduce of each rank's shard of the gradients, once a step.
 
     `gradients` are the bytes of all shards together, and `calls` is in how many pieces they travel.
     """
@@ -167,7 +167,7 @@ def replicas_of_shards(gradients: float, shards: int, replicas: int, *, calls: i
 
 
 def tensor_parallel(layers: int, activation: float, layout: Layout) -> list[Traffic]:
-    """Return the traffic of tensor parallelism in some layers, for the bytes of a micro-batch's whole activation.
+    """The traffic of tensor parallelism in some layers, for the bytes of a micro-batch's whole activation.
 
     An all-reduce after attention and one after the MLP, in forward and in backward (arXiv 1909.08053, section 3). With
     sequence parallelism each becomes a reduce-scatter and an all-gather, and backward gathers both inputs once more
@@ -186,7 +186,7 @@ def tensor_parallel(layers: int, activation: float, layout: Layout) -> list[Traf
 
 
 def _pipeline_sends(layout: Layout, stage: int, times: int) -> int:
-    """Return how many tensors a stage sends in a step: activations to the next chunk, gradients to the one before.
+    """How many tensors a stage sends in a step: activations to the next chunk, gradients to the one before.
 
     With v chunks, the last stage sends those of all its chunks but the last to the first stage, and back.
     """
@@ -202,13 +202,13 @@ def _pipeline_sends(layout: Layout, stage: int, times: int) -> int:
 
 
 def pipeline(layout: Layout, stage: int, times: int, activation: float) -> list[Traffic]:
-    """Return what a stage sends to its neighbours, for the bytes of one tensor."""
+    """What a stage sends to its neighbours, for the bytes of one tensor."""
     sends = _pipeline_sends(layout, stage, times)
     return [Traffic("pp", "send", layout.pp, sends, sends * activation)] if sends else []
 
 
 def context_parallel(layers: int, keys_values: float, ranks: int) -> list[Traffic]:
-    """Return the traffic of ring attention in some layers, for the bytes of a rank's own keys and values.
+    """The traffic of ring attention in some layers, for the bytes of a rank's own keys and values.
 
     Forward passes them on n - 1 times. Backward does so again, and their gradients travel n times, until they are home
     (arXiv 2310.01889, section 3).
@@ -220,7 +220,7 @@ def context_parallel(layers: int, keys_values: float, ranks: int) -> list[Traffi
 
 
 def expert_parallel(layers: int, routed: float, layout: Layout) -> list[Traffic]:
-    """Return the traffic to experts in some layers, for the bytes of a rank's tokens once for each chosen expert.
+    """The traffic to experts in some layers, for the bytes of a rank's tokens once for each chosen expert.
 
     An all-to-all sends them there and one brings the results back, in forward and in backward (arXiv 2006.16668).
     """
@@ -260,7 +260,7 @@ class Job:
 
 
 def step_traffic(job: Job, number: int) -> list[Traffic]:
-    """Return the traffic of a rank of one stage in a step, one entry for each operator of a group."""
+    """The traffic of a rank of one stage in a step, one entry for each operator of a group."""
     parts = [
         *data_parallel(job, number),
         *_combine(list(layer_traffic(job, number)), job.micro_batches),
@@ -275,7 +275,7 @@ def step_traffic(job: Job, number: int) -> list[Traffic]:
 
 
 def cut_bytes(job: Job) -> float:
-    """Return the bytes of an activation between two stages: each rank of tp sends its part (arXiv 2104.04473, 4.1)."""
+    """The bytes of an activation between two stages: each rank of tp sends its part (arXiv 2104.04473, 4.1)."""
     return NUMBER * job.tokens * job.model.hidden / job.layout.tp
 
 
@@ -294,7 +294,7 @@ def layer_traffic(job: Job, number: int) -> Iterator[Traffic]:
 
 
 def data_parallel(job: Job, number: int) -> list[Traffic]:
-    """Return what the replicas of a rank send: for its own parameters over dp x cp, for experts over dp x cp / ep."""
+    """What the replicas of a rank send: for its own parameters over dp x cp, for experts over dp x cp / ep."""
     found: list[Traffic] = []
     for held in rank_stages(job.model, job.layout, number):
         if job.layout.replicas > 1:
@@ -329,7 +329,7 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
 
 
 def _fsdp_units(model: Transformer, tp: int, held: Stage) -> list[int]:
-    """Return the parameters of each unit that FSDP gathers: the rest of the model first, then each layer."""
+    """The parameters of each unit that FSDP gathers: the rest of the model first, then each layer."""
     layers = [split_layer(model, tp, moe=False)] * held.dense_layers + [split_layer(model, tp, moe=True)] * (
         held.moe_layers
     )

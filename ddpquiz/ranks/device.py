@@ -37,12 +37,12 @@ class Device:
 
 
 def default_ranks(machine: Machine) -> int:
-    """Return how many ranks to start by default: one per GPU if there are several, else four."""
+    """How many ranks to start by default: one per GPU if there are several, else four."""
     return machine.gpus if machine.gpus >= 2 else 4
 
 
 def choose(wanted: str, ranks: int, machine: Machine, *, may_share: bool = False) -> Device:
-    """Return the device for `ranks` ranks; `wanted` is auto, cpu or cuda.
+    """The device for `ranks` ranks; `wanted` is auto, cpu or cuda.
 
     NCCL refuses two ranks of one machine on one GPU, so it is used only if there is one for each rank, or if ranks
     `may_share` GPUs and `wanted` is cuda: then each passes for a machine of its own (NCCL_HOSTID).
@@ -103,7 +103,7 @@ def require_demos() -> None:
 
 
 def machine() -> Machine:
-    """Return what torch can use here. GPUs are counted in a child, since counting may initialise CUDA."""
+    """What torch can use here. GPUs are counted in a child, since counting may initialise CUDA."""
     import torch
     import torch.distributed as dist
 

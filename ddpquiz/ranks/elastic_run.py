@@ -27,7 +27,7 @@ class _ElasticProcesses(Processes):
         return [AGENT]
 
     def living_ranks(self) -> list[int]:
-        """Return the ranks whose processes live."""
+        """The ranks whose processes live."""
         return [rank for rank in self.pids if rank != AGENT]
 
     def signal(self, number: int) -> None:

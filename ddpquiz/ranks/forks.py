@@ -76,7 +76,7 @@ def adopt_orphans() -> None:
 
 
 def children(parent: int | str = "self") -> set[int]:
-    """Return the process ids of our children, or of another process's (Linux; elsewhere orphans do not become ours)."""
+    """The process ids of our children, or of another process's (Linux; elsewhere orphans do not become ours)."""
     found: set[int] = set()
     for listed in Path(f"/proc/{parent}/task").glob("*/children"):  # each thread has a list of its own
         with contextlib.suppress(OSError):  # the process has just ended
@@ -162,7 +162,7 @@ def signal_if_handled(pid: int, number: int) -> None:
 
 
 def open_files(besides: Collection[int]) -> list[int]:
-    """Return the descriptors that this process has open, without `besides` and the standard streams."""
+    """The descriptors that this process has open, without `besides` and the standard streams."""
     listed = map(int, os.listdir("/dev/fd"))  # noqa: PTH208  # the listing itself is open meanwhile
     return [fd for fd in listed if fd > 2 and fd not in besides and _is_open(fd)]
 
@@ -176,7 +176,7 @@ def _is_open(fd: int) -> bool:
 
 
 def kernel_kills() -> int:
-    """Return how many processes the kernel has killed because memory ran out (Linux; elsewhere 0)."""
+    """How many processes the kernel has killed because memory ran out (Linux; elsewhere 0)."""
     try:
         return int(Path("/proc/vmstat").read_text().partition("\noom_kill ")[2].split("\n")[0] or 0)
     except OSError:
@@ -191,14 +191,14 @@ def family(pid: int) -> Iterator[int]:
 
 
 def main_thread_seconds(pid: int) -> float:
-    """Return the processor time of the main thread of a process (elsewhere than on Linux: of the whole process)."""
+    """The processor time of the main thread of a process (elsewhere than on Linux: of the whole process)."""
     if stat := _stat(f"{pid}/task/{pid}"):
         return sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
     return cpu_seconds(pid)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and of its children that have ended."""
+    """The processor time of a process and of its children that have ended."""
     if stat := _stat(pid):
         return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
     if sys.platform == "linux":
@@ -209,12 +209,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a signal has stopped a process (elsewhere than on Linux: False)."""
+    """Whether a signal has stopped a process (elsewhere than on Linux: False)."""
     return bool(stat := _stat(pid)) and stat[0] in "Tt"
 
 
 def _stat(pid: int | str) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; none when the process is gone, and on other systems."""
+    """The fields of /proc/PID/stat from the state on; none when the process is gone, and on other systems."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

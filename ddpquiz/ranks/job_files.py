@@ -39,7 +39,7 @@ class JobFile:
         return f"record-{self.name}"
 
     def target(self, script: str) -> list[str]:
-        """Return what torchrun runs, without the arguments of the script."""
+        """What torchrun runs, without the arguments of the script."""
         recorder = ["-m", "ddpquiz.record", "--to", self.folder] if self.recorded else []
         return [*recorder, *(["-m", self.module] if self.module else [script])]
 
@@ -56,7 +56,7 @@ class JobFile:
 
 
 def torchrun(job: JobFile) -> str:
-    """Return the command line, which is the same on each machine."""
+    """The command line, which is the same on each machine."""
     if job.nodes == 1:
         return "\n".join([*_on_record(job), job.command()]) + "\n"
     lines = [f"# Run this on each of the {job.nodes} machines. HEAD is the name or address of one of them."]
@@ -76,7 +76,7 @@ def _on_record(job: JobFile) -> list[str]:
 
 
 def slurm(job: JobFile) -> str:
-    """Return a file for sbatch: one task a node, each of which is a torchrun."""
+    """A file for sbatch: one task a node, each of which is a torchrun."""
     gpus = [f"#SBATCH --gpus-per-node={job.ranks}"] if job.gpus else []
     again = [f"export {_AGAIN}=1"] if job.restarts else []
     command = job.command(f'"$head:{_PORT}"', run_id='"$SLURM_JOB_ID"')
@@ -101,7 +101,7 @@ def slurm(job: JobFile) -> str:
 
 
 def kubernetes(job: JobFile) -> str:
-    """Return a PyTorchJob for Kubeflow's training operator, and the script as a ConfigMap beside it."""
+    """A PyTorchJob for Kubeflow's training operator, and the script as a ConfigMap beside it."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -144,7 +144,7 @@ def _pod(job: JobFile, file: str) -> dict[str, Any]:
 
 
 def _data(file: str, script: Path) -> dict[str, Any]:
-    """Return what a ConfigMap holds: the script as text, or its bytes where its first line names another encoding."""
+    """What a ConfigMap holds: the script as text, or its bytes where its first line names another encoding."""
     try:
         return {"data": {file: script.read_text(encoding="utf-8")}}
     except UnicodeDecodeError:

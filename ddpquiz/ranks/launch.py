@@ -110,7 +110,7 @@ _server: ServerConnection | None = None
 
 
 def server() -> ServerConnection:
-    """Return the server of this process, started if it does not run."""
+    """The server of this process, started if it does not run."""
     global _server  # noqa: PLW0603  # one server per process, so that a demo finds it warm
     if _server is None or _server.process.poll() is not None:
         if _server is None:
@@ -148,5 +148,5 @@ def close() -> None:
 
 
 def preloads(source: str) -> tuple[str, ...]:
-    """Return the modules that a script of this source imports, directly or not."""
+    """The modules that a script of this source imports, directly or not."""
     return tuple(module for pattern, module in PRELOADS.items() if re.search(pattern, source))

@@ -134,7 +134,7 @@ class Channel:
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> list[Any] | None:
-        """Return the messages that are complete, waiting for some data; None when the other side is gone."""
+        """The messages that are complete, waiting for some data; None when the other side is gone."""
         try:
             data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 4 * _MOST_FDS)
         except ConnectionResetError:
@@ -176,12 +176,12 @@ class StreamWrite:
 
 
 def encode_write(stream: str, time: float, count: int) -> str:
-    """Return the line of a StreamWrite."""
+    """The line of a StreamWrite."""
     return f"{stream} {time!r} {count}\n"
 
 
 def decode_line(line: bytes) -> Event | StreamWrite | None:
-    """Return what a line from a rank's event pipe says; None for half a line of a killed rank, or a script's bytes."""
+    """What a line from a rank's event pipe says; None for half a line of a killed rank, or a script's bytes."""
     if line.endswith(b"}"):
         try:
             return decode(line)

@@ -158,7 +158,7 @@ def _py_spy() -> str | None:
 
 
 def _memory_of(pid: int) -> tuple[Path, int] | None:
-    """Return where a process writes its stacks, and the rank that it is, or whose child it is."""
+    """Where a process writes its stacks, and the rank that it is, or whose child it is."""
     try:
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             if found := _NAME.fullmatch(str(descriptor.readlink())):
@@ -196,6 +196,6 @@ def _threads(text: str) -> Iterator[Frames]:
 
 
 def _is_ours(frames: list[Frame]) -> bool:
-    """Return whether a thread began in our code."""
+    """Whether a thread began in our code."""
     began = [frame for frame in frames if Path(frame.file).name != "threading.py"]
     return bool(began) and bool(_OURS.search(began[-1].file))

@@ -45,7 +45,7 @@ class Processes:
             os.close(end)
 
     def _members(self, ranks: int) -> list[int]:
-        """Return the processes that have pipes."""
+        """The processes that have pipes."""
         return [*range(ranks)]
 
     def _open_pipes(self) -> list[int]:
@@ -116,7 +116,7 @@ class Processes:
                     self._end()
 
     def _members_started(self) -> list[int]:
-        """Return the members that the server starts itself."""
+        """The members that the server starts itself."""
         return self.members
 
     def _end(self) -> None:
@@ -136,7 +136,7 @@ class Processes:
         yield messages.PipeData(rank, name, data)
 
     def _pipes_of(self, ranks: set[int]) -> list[int]:
-        """Return the descriptors of ranks; outputs come last, so that all that was written before an event is read."""
+        """The descriptors of ranks; outputs come last, so that all that was written before an event is read."""
         mine = [fd for fd, (rank, _) in self.pipes.items() if rank in ranks]
         return sorted(mine, key=lambda fd: self.pipes[fd][1] in ("stdout", "stderr"))
 
@@ -166,7 +166,7 @@ class Processes:
         self.server.send(messages.StopRun(self.number))
 
     def memory_ran_out(self) -> bool:
-        """Return whether the kernel has killed a process for its memory since the run began (Linux)."""
+        """Whether the kernel has killed a process for its memory since the run began (Linux)."""
         return forks.kernel_kills() > self._kernel_kills
 
     def cpu_seconds(self) -> dict[int, float]:
@@ -181,7 +181,7 @@ class Processes:
         return seconds
 
     def is_stopped(self, rank: int) -> bool:
-        """Return whether a signal has stopped a rank (elsewhere than on Linux: False)."""
+        """Whether a signal has stopped a rank (elsewhere than on Linux: False)."""
         return rank in self.pids and forks.is_stopped(self.pids[rank])
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class Processes:
 
 
 def _environment(request: Request, device: Device, ranks: int) -> dict[str, str]:
-    """Return the environment of the ranks, but for the variables that differ between them."""
+    """The environment of the ranks, but for the variables that differ between them."""
     environment = {**os.environ}
     if ranks > 1:
         environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does

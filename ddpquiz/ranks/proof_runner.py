@@ -59,7 +59,7 @@ class Observed:
         return f"the torch that is installed has no {lacking[1]}.{lacking[2]}" if lacking else str(self)
 
     def matches(self, shows: Shows) -> bool:
-        """Return whether this is what `shows` describes."""
+        """Whether this is what `shows` describes."""
         if shows.hangs:
             return self.hung
         if shows.raises is not None:
@@ -115,7 +115,7 @@ class ProofRunner:
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:
-    """Return whether the observation is the one that `option` predicts."""
+    """Whether the observation is the one that `option` predicts."""
     if option.shows is None:
         return False
     if question.kind is Kind.CHOICES and option.shows.everywhere is not None:
@@ -125,38 +125,38 @@ def agrees(question: Question, option: Option, seen: Observed) -> bool:
 
 
 def all_close(right: float, tolerance: float, seen: Observed) -> bool:
-    """Return whether the last number that each rank printed is `right`."""
+    """Whether the last number that each rank printed is `right`."""
     got = [_last_number(text) for text in seen.printed.values()]
     fine = not (seen.hung or seen.failed) and bool(got)
     return fine and all(each is not None and close(each, right, tolerance) for each in got)
 
 
 def prints(question: Question, text: str, seen: Observed) -> bool:
-    """Return whether the rank that an `output` question asks about, or else every rank, printed `text`."""
+    """Whether the rank that an `output` question asks about, or else every rank, printed `text`."""
     asked = [question.rank] if question.rank is not None else list(seen.printed)
     texts = {_flat(seen.printed.get(rank, "")) for rank in asked}
     return not (seen.hung or seen.failed) and texts == {_flat(text)}
 
 
 def answers(question: Question, seen: Observed) -> bool:
-    """Return whether the observation, with an answer inserted, is what the proof says of the right answer."""
+    """Whether the observation, with an answer inserted, is what the proof says of the right answer."""
     wanted = question.proof.shows if isinstance(question.proof, CodeProof) else None
     return wanted is not None and seen.matches(wanted)
 
 
 def is_fixed(question: Question, seen: Observed) -> bool:
-    """Return whether the observation is what the script of a `spot` question shows with its fix."""
+    """Whether the observation is what the script of a `spot` question shows with its fix."""
     wanted = question.proof.fixed if isinstance(question.proof, CodeProof) else None
     return wanted is not None and seen.matches(wanted)
 
 
 def inserts(question: Question) -> bool:
-    """Return whether the proof runs each answer as code."""
+    """Whether the proof runs each answer as code."""
     return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")
 
 
 def may_hang(question: Question, option: str | None = None) -> bool:
-    """Return whether an answer may be that the ranks wait forever, or may be code that makes them wait."""
+    """Whether an answer may be that the ranks wait forever, or may be code that makes them wait."""
     if question.kind is Kind.SPOT and option in (None, question.code, fixed_script(question)):
         shown = question.proof.shows if isinstance(question.proof, CodeProof) else None
         return shown is not None and shown.hangs and option != fixed_script(question)
@@ -165,12 +165,12 @@ def may_hang(question: Question, option: str | None = None) -> bool:
 
 
 def code_of(option: Option) -> str:
-    """Return the code of an option."""
+    """The code of an option."""
     return option.text.strip().strip("`")
 
 
 def source(posed: Posed, option: str | None = None) -> str:
-    """Return the script that a proof by code runs."""
+    """The script that a proof by code runs."""
     question = posed.question
     code = (question.proof.code if isinstance(question.proof, CodeProof) else None) or question.code
     if question.kind is Kind.SPOT:
@@ -289,12 +289,12 @@ class CodeRun(_FollowedRun):
 
 
 def close(got: float, right: float, tolerance: float) -> bool:
-    """Return whether a number counts as the answer; `tolerance` is relative."""
+    """Whether a number counts as the answer; `tolerance` is relative."""
     return abs(got - right) <= max(tolerance * abs(right), 1e-9 * max(1.0, abs(right)))
 
 
 def _flat(text: str) -> str:
-    """Return a text without spaces, and with one kind of quotes."""
+    """A text without spaces, and with one kind of quotes."""
     return "\n".join("".join(line.split()) for line in text.strip().splitlines()).replace('"', "'")
 
 

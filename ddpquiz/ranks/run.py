@@ -137,7 +137,7 @@ class Run:
         return self._processes.now()
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the ranks have used; see Processes."""
+        """The processor time that the ranks have used; see Processes."""
         return sum(self._processes.cpu_seconds().values())
 
     def stop(self, why: str) -> None:
@@ -223,7 +223,7 @@ class Run:
         return [Hung(now, round(now - found.since, 1), found.positions)]
 
     def _hang_that_failed(self) -> list[Event]:
-        """Return the hang that made the ranks fail by their group's own time-out, if there was one."""
+        """The hang that made the ranks fail by their group's own time-out, if there was one."""
         hung = hang_behind_timeouts(self.now(), self._watchdog.positions(self.seen), self.seen)
         return [hung] if hung else []
 
@@ -243,7 +243,7 @@ class Run:
         return None, "A claim is broken." if is_broken else "", "", ""
 
     def _remarks(self, now: float) -> list[Note]:
-        """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
+        """What is worth a note although the run went well: a demo shows its fault on purpose."""
         is_demo = self.claims and not self._diagnoses
         if is_demo and (verdict := diagnose(self.seen)).fault != "none":
             return [Note(now, (*verdict.culprits, 0)[0], f"Diagnosis: {verdict.whole}")]
@@ -256,12 +256,12 @@ class Run:
         return notes
 
     def _conclusion(self, now: float) -> list[Note]:
-        """Return what --check-replicas has found, so that its silence is not taken for a result."""
+        """What --check-replicas has found, so that its silence is not taken for a result."""
         text = self._replicas.conclusion() if self._checks_replicas else ""
         return [Note(now, 0, text)] if text else []
 
     def _mismatches(self) -> list[Mismatch]:
-        """Return the operations that ranks called in ways that do not fit together."""
+        """The operations that ranks called in ways that do not fit together."""
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
 
 
@@ -325,7 +325,7 @@ class Watchdog:
         self.processes.signal(STACK_SIGNAL)
 
     def has_stacks(self, now: float) -> bool:
-        """Return whether every rank that lives and is not stopped has written its stack, or will not any more."""
+        """Whether every rank that lives and is not stopped has written its stack, or will not any more."""
         missing = (rank for rank in self.processes.living_ranks() if rank not in self.stacks)
         return now > self._latest or all(map(self.processes.is_stopped, missing))
 
@@ -333,12 +333,12 @@ class Watchdog:
         self.stacks[rank] = self.stacks.get(rank, "") + text
 
     def crash_stack(self, rank: int) -> str:
-        """Return the stack that a rank wrote when it crashed, if it did."""
+        """The stack that a rank wrote when it crashed, if it did."""
         stack = self.stacks.get(rank, "").partition(_CRASH)[2]
         return "".join(line + "\n" for line in stack.splitlines() if line.startswith("  File "))
 
     def look(self, now: float, seen: RunState) -> Standstill | None:
-        """Return where every rank stands, once there is a reason to look; call this often."""
+        """Where every rank stands, once there is a reason to look; call this often."""
         if self._asked is not None:
             return self._answer(*self._asked, now, seen)
         if found := self._reason(now, seen):
@@ -347,7 +347,7 @@ class Watchdog:
         return None
 
     def _answer(self, reason: Reason, asked_at: float, since: float, now: float, seen: RunState) -> Standstill | None:
-        """Return what the stacks show, once they are there; nothing if something has moved meanwhile."""
+        """What the stacks show, once they are there; nothing if something has moved meanwhile."""
         if now - asked_at < ANSWER or not self.has_stacks(now):
             return None
         self._asked, positions = None, self.positions(seen)
@@ -360,7 +360,7 @@ class Watchdog:
         return Standstill(reason, since, positions)
 
     def _reason(self, now: float, seen: RunState) -> tuple[Reason, float] | None:
-        """Return why to ask ranks where they stand, and since when."""
+        """Why to ask ranks where they stand, and since when."""
         if self.stopping:
             return "stop", self._recorded_at
         if self.diagnose and (since := seen.timeline.mismatched_since()) is not None and now - since > MISMATCH:
@@ -381,7 +381,7 @@ class Watchdog:
         return max(self.timeout or 0.0, _JOINING if joining else 0.0)
 
     def positions(self, seen: RunState) -> tuple[RankStack, ...]:
-        """Return where every rank stands, by the stacks that they have written."""
+        """Where every rank stands, by the stacks that they have written."""
         return tuple(self._position(rank, seen) for rank in seen.all_ranks)
 
     def _position(self, rank: int, seen: RunState) -> RankStack:
@@ -395,7 +395,7 @@ class Watchdog:
         return RankStack(rank, waits_in, file, line, stack)
 
     def _is_computing(self, now: float, seen: RunState) -> bool:
-        """Return whether silent ranks use a processor, but for those that wait for a GPU: torch spins meanwhile."""
+        """Whether silent ranks use a processor, but for those that wait for a GPU: torch spins meanwhile."""
         on_gpu = seen.began is not None and seen.began.device == "cuda"
         used, before = self.processes.cpu_seconds(), self._cpu
         spent = sum(

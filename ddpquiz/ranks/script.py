@@ -45,7 +45,7 @@ class Script:
 
 
 def read(path: Path) -> Script:
-    """Return a script; UserError if Python cannot run it, or if its pack may not run."""
+    """A script; UserError if Python cannot run it, or if its pack may not run."""
     from ddpquiz.curriculum.packs import allowed_pack
 
     pack = allowed_pack(pack_of(path))
@@ -76,7 +76,7 @@ def read(path: Path) -> Script:
 
 
 def of_module(name: str) -> Path:
-    """Return the file that `python -m name` would run from here, without importing anything; UserError if none."""
+    """The file that `python -m name` would run from here, without importing anything; UserError if none."""
     places: list[str] | None = [str(Path.cwd()), *sys.path]
     spec = None
     done: list[str] = []
@@ -97,7 +97,7 @@ def of_module(name: str) -> Path:
 
 
 def _too_late(tree: ast.Module) -> list[str]:
-    """Return a note for each variable that the script sets before it imports torch, which is imported already."""
+    """A note for each variable that the script sets before it imports torch, which is imported already."""
     first = min((getattr(node, "lineno", 0) for node in ast.walk(tree) if _imports_torch(node)), default=0)
     names = {name for node in ast.walk(tree) if getattr(node, "lineno", first) < first for name in _sets(node)}
     return [
@@ -118,7 +118,7 @@ def _imports_torch(node: ast.AST) -> bool:
 
 
 def _sets(node: ast.AST) -> list[str]:
-    """Return the environment variables that a statement sets."""
+    """The environment variables that a statement sets."""
     match node:
         case ast.Assign(targets=[ast.Subscript(value=where, slice=ast.Constant(value=str(name)))]):
             return [name] if ast.unparse(where).endswith("environ") else []
@@ -134,7 +134,7 @@ REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
 
 
 def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
-    """Return the claims of a script, from top to bottom."""
+    """The claims of a script, from top to bottom."""
     found = (_claim(node) for node in ast.walk(tree))
     return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
 

@@ -109,7 +109,7 @@ class _Server:
             shutil.rmtree(folder, ignore_errors=True)
 
     def idle_time(self) -> float | None:
-        """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
+        """How many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
         if self.to_preload:
             return 0.0
         if self.is_spread and not self.runs:

@@ -76,7 +76,7 @@ def _end_unused() -> None:
 
 
 def take() -> ServerProcess:
-    """Return the server that was started early, or a new one."""
+    """The server that was started early, or a new one."""
     return _early.pop() if _early else ServerProcess()
 
 

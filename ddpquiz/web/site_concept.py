@@ -562,7 +562,7 @@ def concept_path(concept: Concept) -> str:
 
 
 def _from(concept: Concept, address: str) -> str:
-    """Return an address in the site as the page of a concept has to name it."""
+    """An address in the site as the page of a concept has to name it."""
     return relpath(address, dirname(concept_path(concept)))
 
 

@@ -52,8 +52,8 @@ Look up:
 Your jobs:
   run       Watch a script of your own on ranks of this machine.
   watch     Watch a recorded job live, whatever started it.
-  where     Show where all threads of a running rank are.
-  diagnose  Say why a job hangs or failed, from its logs, dumps or records.
+  where     Say which rank does not stand where the others wait, right now.
+  diagnose  Say why a job hangs or failed, from what it left behind.
   compare   Compare two saved runs: what got slower or faster, what is new.
   plan      Predict memory, traffic and time on GPUs that you do not have.
   bench     Measure the collectives of this machine: time and bandwidth.

@@ -75,9 +75,9 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
     terminal.press("1", "How sure are you")
     terminal.resize(14, 60)
     terminal.press("3", "Every question has an answer")
-    terminal.press("q", "page 1 of 5", "enter next page · 1 question · q leave")
-    for page in range(2, 6):
-        terminal.press("\r", f"page {page} of 5")
+    terminal.press("q", "page 1 of 4", "enter next page · 1 question · q leave")
+    for page in range(2, 5):
+        terminal.press("\r", f"page {page} of 4")
     terminal.press("\r")
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])

@@ -6,7 +6,7 @@ COUNT = 64  # letters; 32 would do if each changed another bit
 
 
 def checksum(content):
-    """Return the CRC-32 of the names and the contents of all files in a content folder."""
+    """The CRC-32 of the names and the contents of all files in a content folder."""
     found = 0
     for file in sorted(content.rglob("*.yaml"), key=lambda file: str(file.relative_to(content))):
         found = crc32(file.read_bytes(), crc32(str(file.relative_to(content)).encode(), found))

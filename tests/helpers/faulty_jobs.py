@@ -80,7 +80,7 @@ class FaultyJob:
 
 
 def make_job(seed: int, kind: str | None = None) -> FaultyJob:
-    """Return the job of a seed; of the kind that is its turn unless one is named."""
+    """The job of a seed; of the kind that is its turn unless one is named."""
     choose = random.Random(seed)
     kind = kind or KINDS[seed % len(KINDS)]
     ranks = choose.choice((2, 3, 3, 4, 4, 5, 6, 8))

@@ -132,7 +132,7 @@ RAW = [
 
 
 def mutated(lines, dice):
-    """Return the lines of a saved run with one to four changes."""
+    """The lines of a saved run with one to four changes."""
     lines = list(lines)
     for _ in range(dice.choice((1, 1, 1, 2, 3, 4))):
         at = dice.randrange(len(lines))
@@ -155,7 +155,7 @@ def mutated(lines, dice):
 
 
 def changed(lines, at, dice):
-    """Return a line in which one field, at any depth, has another value."""
+    """A line in which one field, at any depth, has another value."""
     try:
         event = json.loads(lines[at])
     except (ValueError, RecursionError):
@@ -190,7 +190,7 @@ def parsed(line):
 
 
 def shown(path, width=80):
-    """Return everything that is shown of a saved run, by the way in which it is; nothing if it is refused."""
+    """Everything that is shown of a saved run, by the way in which it is; nothing if it is refused."""
     try:
         events = saved_run.read(path)
     except UserError as refused:
@@ -236,7 +236,7 @@ def drawn(part, width, *, show=False):
 
 
 def attack(original, path, seeds, limit=5.0):
-    """Return what went wrong: a way of showing and why; and how many of the mutated runs were read."""
+    """What went wrong: a way of showing and why; and how many of the mutated runs were read."""
     wrong, read, slowest = [], 0, 0.0
     for seed in seeds:
         lines = mutated(original, random.Random(seed))

@@ -26,7 +26,7 @@ FRAMES = [
 
 
 def entry(name, number, *, record, at, state="completed", retired=None, group="0", description="default_pg", **other):
-    """Return an entry: `number` is its sequence number, `at` when it was issued, in milliseconds from the beginning."""
+    """An entry: `number` is its sequence number, `at` when it was issued, in milliseconds from the beginning."""
     is_p2p = name.startswith(("send", "recv")) or other.pop("p2p", False)
     created = BEGIN + at * MILLISECOND
     started, completed = created + MILLISECOND, created + 5 * MILLISECOND
@@ -45,7 +45,7 @@ def entry(name, number, *, record, at, state="completed", retired=None, group="0
 
 
 def dump(entries, groups=None, last_completed=-1, version="2.10"):
-    """Return the contents of a dump; `groups` are the members of each group by its name."""
+    """The contents of a dump; `groups` are the members of each group by its name."""
     config = {name: {"name": name, "desc": "", "ranks": str(list(members))} for name, members in (groups or {}).items()}
     status = {
         "last_enqueued_collective": -1,
@@ -71,7 +71,7 @@ def write(folder, dumps, form="pickle"):
 
 
 def reduced(numbers, *, first=0, **options):
-    """Return the entries of all_reduces with these sequence numbers, one a millisecond."""
+    """The entries of all_reduces with these sequence numbers, one a millisecond."""
     return [entry("all_reduce", number, record=first + at, at=number, **options) for at, number in enumerate(numbers)]
 
 
@@ -80,7 +80,7 @@ def read(folder, dumps, form="pickle"):
 
 
 def timeline(job):
-    """Return the timeline of a job, after every event was checked as one of a saved run is."""
+    """The timeline of a job, after every event was checked as one of a saved run is."""
     drawn = Timeline(None)
     for event in job.events:
         assert decode(encode(event)) == event

@@ -153,7 +153,7 @@ CHANGES = (change_field,) * 5 + (change_within_limits,) * 9 + (change_time,) * 3
 
 
 def mutated(whole, dice):
-    """Return the text of an export with one to three changes."""
+    """The text of an export with one to three changes."""
     data = copy.deepcopy(whole)
     for change in dice.choices(CHANGES, k=dice.choice((1, 1, 2, 3))):
         if isinstance(data.get("log"), list) and len(data["log"]) > 1 and isinstance(data.get("weights"), list):

@@ -43,12 +43,12 @@ SAMPLE, LEAST = 0.05, 2  # share of the cases that could be left out, and cases 
 
 
 def engine_module(**_):
-    """Return what a module depends on that tests the engine with its own scripts, or with those that are shipped."""
+    """What a module depends on that tests the engine with its own scripts, or with those that are shipped."""
     return [demos_dir(), labs_dir(), TESTS / "data"]
 
 
 def page_of(concept, known):
-    """Return what a page about a concept depends on: its file, the names of the others, and all that draws pages."""
+    """What a page about a concept depends on: its file, the names of the others, and all that draws pages."""
     names = [(each.id, each.title, each.needs) for each in known.concepts]
     drawing = [ROOT / "ddpquiz" / name for name in ("learning", "terminal")]
     file = content_dir() / known.concept(concept).track / f"{concept}.yaml"
@@ -59,7 +59,7 @@ ENGINE = pytest.mark.case("engine", engine_module)  # for `pytestmark`; test_pas
 
 
 def why_unusable():
-    """Return why fingerprints mean nothing here, or ""."""
+    """Why fingerprints mean nothing here, or ""."""
     if Path("/dev/nvidiactl").exists():
         return "this machine has a GPU"
     for name, version in re.findall(
@@ -75,12 +75,12 @@ def why_unusable():
 
 
 def environment():
-    """Return where the entries of the file hold."""
+    """Where the entries of the file hold."""
     return f"Python {platform.python_version()}, {sys.platform}, {platform.machine()}"
 
 
 def load(text):
-    """Return the fingerprints in a file, by kind and case, and the cases whose entry was not written by `save`."""
+    """The fingerprints in a file, by kind and case, and the cases whose entry was not written by `save`."""
     found, wrong = {}, []
     for kind, cases in json.loads(text)["passed"].items():
         for key, entry in cases.items():
@@ -115,7 +115,7 @@ def _hash(*parts):
 
 @cache
 def _content(path):
-    """Return a hash of a file, or of all files of a folder with their names."""
+    """A hash of a file, or of all files of a folder with their names."""
     if path.is_file():
         return _hash(path.read_bytes())
     files = [each for each in sorted(path.rglob("*")) if each.is_file() and "__pycache__" not in each.parts]
@@ -124,7 +124,7 @@ def _content(path):
 
 @cache
 def _shared():
-    """Return a hash of what all cases depend on."""
+    """A hash of what all cases depend on."""
     package = [
         each for each in sorted(ROOT.joinpath("ddpquiz").iterdir()) if each.name not in {*NOT_BELOW, "__pycache__"}
     ]
@@ -155,7 +155,7 @@ def cases(items):
 
 
 def sample(known, tree):
-    """Return which of the cases that could be left out run all the same; `tree` is a hash of the checkout."""
+    """Which of the cases that could be left out run all the same; `tree` is a hash of the checkout."""
     kinds = defaultdict(list)
     for kind, key in known:
         kinds[kind].append((_hash(tree.encode(), key.encode()), (kind, key)))
@@ -170,7 +170,7 @@ def _git(*words):
 
 
 def tree_hash():
-    """Return a hash of all files of the checkout, but for the file of fingerprints."""
+    """A hash of all files of the checkout, but for the file of fingerprints."""
     names = sorted(
         {*(_git("ls-files", "-z", "--cached", "--others", "--exclude-standard") or b"").split(b"\0")} - {b""}
     )

@@ -70,7 +70,7 @@ class Model(nn.Module):
 
 
 def state_bytes(model, optimizer):
-    """Return the bytes of weights, gradients and Adam's two moments on this rank."""
+    """The bytes of weights, gradients and Adam's two moments on this rank."""
 
     def size(tensors):
         local = (each.to_local() if hasattr(each, "to_local") else each for each in tensors)

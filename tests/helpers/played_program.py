@@ -46,7 +46,7 @@ class Program:
 
 
 def only(program):
-    """Return the one thing that there is to say."""
+    """The one thing that there is to say."""
     (said,) = program.advice()
     return said
 

@@ -48,7 +48,7 @@ def import_text(progress, text):
 
 
 def everything(progress):
-    """Return what a machine knows, to the byte."""
+    """What a machine knows, to the byte."""
     return repr([
         progress._database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
         for table in ("log", "card", "weights")
@@ -56,5 +56,5 @@ def everything(progress):
 
 
 def states(progress):
-    """Return the state of each card as the database has it."""
+    """The state of each card as the database has it."""
     return progress._database.execute("SELECT * FROM card ORDER BY item").fetchall()

@@ -72,7 +72,7 @@ def folded(*ranks, end=None, hung=None, device="cpu"):
 
 
 def late_run():
-    """Return the events of a run in which rank 1 comes late, and both then wait for two operations at once."""
+    """The events of a run in which rank 1 comes late, and both then wait for two operations at once."""
     early, late = Rank(0).sync("all_reduce", 1, 5, line=7), Rank(1).sync("all_reduce", 4, 5, line=7)
     early.events.append(Result(5, 0, 1, ("[3.0]",)))
     for rank in (early, late):

@@ -18,7 +18,7 @@ def of(events, kind, rank=0):
 
 
 def reported(events, rank=0):
-    """Return what is reported of each operation: how it was called, what it brought and what it left."""
+    """What is reported of each operation: how it was called, what it brought and what it left."""
     left = {event.number: event.after for event in of(events, Result, rank)}
     issued = of(events, Issued, rank)
     assert [event.number for event in issued] == list(range(1, len(issued) + 1))

@@ -13,7 +13,7 @@ VALID = RING.read_text("utf-8")
 
 
 def changed(*edits):
-    """Return the text of the file that fits after edits, each a pair of old and new text."""
+    """The text of the file that fits after edits, each a pair of old and new text."""
     text = VALID
     for old, new in edits:
         assert old in text

@@ -20,7 +20,7 @@ _NOON = f"NOON{datetime.now(UTC).hour - 12:+}"  # a time zone in which it is noo
 
 
 def environment(home, **more):
-    """Return the environment of a learner whose data folder is `home`."""
+    """The environment of a learner whose data folder is `home`."""
     return {**os.environ, "DDPQUIZ_HOME": str(home), "TZ": _NOON, **more}
 
 

@@ -27,13 +27,13 @@ START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 def answer_row(item, credit, **values):
-    """Return an answer as it is saved."""
+    """An answer as it is saved."""
     usual = {"took": timedelta(seconds=3), "given": "2", "level": "easy", "chance": 0.25}
     return AnswerRow(item=item, credit=credit, **{**usual, **values})
 
 
 def wrong_answer(question, at):
-    """Return a wrong answer to a question."""
+    """A wrong answer to a question."""
     posed = Posed(question, {}, tuple(range(len(question.options))))
     return Answer(posed, "1", Verdict(right=False), at, timedelta(seconds=3))
 

@@ -90,7 +90,7 @@ def type_text(seat, text):
 
 
 def screen(seat, width=80, height=100):
-    """Return what a seat shows, as lines without the blanks at their ends."""
+    """What a seat shows, as lines without the blanks at their ends."""
     console = style.console(io.StringIO(), width=width)
     console.size = ConsoleDimensions(width, height)
     console.print(Group(seat.shown(), seat.foot(width)))
@@ -98,7 +98,7 @@ def screen(seat, width=80, height=100):
 
 
 def spoken(seat, *lines, width=80):
-    """Return what a seat prints when it reads lines."""
+    """What a seat prints when it reads lines."""
     console = style.console(io.StringIO(), width=width)
     seat.by_lines.read(console, lines)
     return console.file.getvalue()
@@ -113,7 +113,7 @@ def play(state, *events, clock=None):
 
 
 def right(state):
-    """Return the event that answers the question on screen rightly."""
+    """The event that answers the question on screen rightly."""
     return Given(expected(state.posed))
 
 

@@ -57,7 +57,7 @@ SPOT = Question(
 
 
 def spot_file(*edits):
-    """Return the concept file that fits with the question in it, after edits of the question."""
+    """The concept file that fits with the question in it, after edits of the question."""
     text = SPOT_YAML
     for old, new in edits:
         assert old in text
@@ -66,7 +66,7 @@ def spot_file(*edits):
 
 
 def spot_complaints(*edits):
-    """Return the complaints about the file, with lines counted from the first line of the question."""
+    """The complaints about the file, with lines counted from the first line of the question."""
     text = spot_file(*edits)
     first = text[: text.index("  - id: one-call-too-many")].count("\n")
     found = sorted(read(text).page.complaints)

@@ -9,7 +9,7 @@ def call(line, op="all_reduce", shape=(4,), members=(0, 1, 2), peer=None, file="
 
 
 def state_of(*calls, ranks=3, ended=True, more=()):
-    """Return the state after each rank has made its calls, given as one list for each rank."""
+    """The state after each rank has made its calls, given as one list for each rank."""
     state = RunState()
     state.add(Began("train.py", (), ranks, "cpu", "gloo", ""))
     time = 0.0

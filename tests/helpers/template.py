@@ -103,7 +103,7 @@ def early(environment):
 
 
 def _program(args, cwd, environment):
-    """Return the template and the words for a command line, or None if it must be started for real."""
+    """The template and the words for a command line, or None if it must be started for real."""
     args = list(map(os.fsdecode, args)) if isinstance(args, (list, tuple)) else []
     if _real or args[:1] != [sys.executable] or not Path(cwd or ".").is_dir():
         return None

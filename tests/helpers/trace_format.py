@@ -22,7 +22,7 @@ METADATA = {
 
 
 def complaints(told):
-    """Return what is wrong with a trace by the format, and by how Perfetto reads it."""
+    """What is wrong with a trace by the format, and by how Perfetto reads it."""
     wrong, owners, named = [], {}, set()
     if set(told) - {"displayTimeUnit", "traceEvents"} or told["displayTimeUnit"] not in ("ms", "ns"):
         wrong.append("the object itself")
@@ -59,7 +59,7 @@ def complaints(told):
 
 
 def read(events):
-    """Return the arrows of a trace as Perfetto finds them, and what it cannot place.
+    """The arrows of a trace as Perfetto finds them, and what it cannot place.
 
     Events come in order of time, at the same time in that of the file. A slice is put into those of its row that last
     longer. Each end of an arrow goes to the slice of its row that began last, if at all, and is returned as the slices

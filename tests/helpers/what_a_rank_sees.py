@@ -193,5 +193,5 @@ def seen():
 
 
 if __name__ == "__main__":
-    print("seen:", sys.argv[3])
+    sys.stdout.write(f"seen: {sys.argv[3]}\n")  # at once: what ranks print may mix
     Path(sys.argv[1], f"{os.environ['RANK']}.json").write_text(json.dumps(seen(), indent=1))

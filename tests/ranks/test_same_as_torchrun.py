@@ -16,6 +16,7 @@ import real_run
 import torch.distributed as dist
 import what_a_rank_sees
 from real_run import HEAD, end
+from run_program import piped
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.events.event import Claimed, Exited, Hung, Output, Raised, decode
@@ -158,7 +159,6 @@ a = A()
     "no input": "print([sys.stdin.read(), sys.stdin.fileno(), sys.stdin is sys.__stdin__])",
     "what a spawned process sends back": "import multiprocessing\nclass A:\n    x = 3\ndef work(q):\n    q.put(A())\nif __name__ == '__main__':\n    ways = multiprocessing.get_context('spawn')\n    q = ways.Queue()\n    ways.Process(target=work, args=(q,)).start()\n    print(q.get(timeout=60).x)",
     "the way to start processes": "import multiprocessing\nmultiprocessing.set_start_method('spawn')\nprint(multiprocessing.current_process().name)",
-    "a module that is not imported": "import torch.distributed\nprint(hasattr(torch.distributed, 'checkpoint'))",
     "shared memory": "from multiprocessing.shared_memory import SharedMemory\nprint(bool(SharedMemory(create=True, size=8).name))",
     # These differ, and docs/runs.md says so.
     "a warning about a caller": "import warnings\nwarnings.warn('look', stacklevel=9)",
@@ -193,6 +193,12 @@ def test_a_script_prints_and_ends_as_it_does_under_torchrun(how, restarts, scrip
     if theirs[2] != ours[2]:  # the traceback is an event, and not printed
         ours[2] = raised + ours[2]
     assert (ours == theirs) == (how not in DIFFERENT_END), (ours, theirs)
+
+
+def test_a_module_that_a_script_forgot_to_import_is_not_there(home, script):
+    """The server of this test is its own: one that has run a script which imports the module keeps it."""
+    path = script("import torch.distributed\nprint('there:', hasattr(torch.distributed, 'checkpoint'))", "")
+    assert "there: False" in piped(home, "run", "-n", "1", str(path)).stdout
 
 
 def lines_of(data):

@@ -67,7 +67,7 @@ class CollectiveBench:
                 yield self._sample(op, size)
 
     def _is_affordable(self, op: str, size: int) -> bool:
-        """Return what rank 0 decides: whether there is time for a sample of this size."""
+        """What rank 0 decides: whether there is time for a sample of this size."""
         if size <= SMALL and (op, size) not in self._estimates:
             return True  # each small size once, however short the time is
         smaller = [(each, known) for (name, known), each in self._estimates.items() if name == op and known < size]
@@ -92,7 +92,7 @@ class CollectiveBench:
         return BenchSample(op, size, tuple(seconds / (2 if op == "send" else 1) for seconds in times))
 
     def _time(self, call: Call, calls: int) -> list[float]:
-        """Return the seconds of each call, on the rank where it lasted longest; on GPUs, their mean."""
+        """The seconds of each call, on the rank where it lasted longest; on GPUs, their mean."""
         on_gpu = self.device.type == "cuda"
         dist.barrier()
         self._synchronize()
@@ -120,13 +120,13 @@ class CollectiveBench:
 
 
 def _exact_size(op: str, size: int, ranks: int) -> int:
-    """Return the bytes, as nccl-tests count them, nearest to a size that all ranks can share."""
+    """The bytes, as nccl-tests count them, nearest to a size that all ranks can share."""
     parts = 1 if op in ("all_reduce", "broadcast", "reduce", "send") else ranks
     return max(1, round(size / (_ITEM * parts))) * _ITEM * parts
 
 
 def _make_call(op: str, size: int, device: torch.device) -> Call:  # a case for each operation
-    """Return a function that makes one call; that of `send` sends there and back."""
+    """A function that makes one call; that of `send` sends there and back."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     whole = torch.ones(size // _ITEM, device=device)
     match op:
@@ -175,7 +175,7 @@ class RanksInfo:
 
 
 def describe_ranks() -> RanksInfo:
-    """Return what the ranks of this job run on; every rank calls it."""
+    """What the ranks of this job run on; every rank calls it."""
     hosts: list[str | None] = [None] * dist.get_world_size()
     dist.all_gather_object(hosts, platform.node())
     return RanksInfo(dist.get_backend(), torch.__version__, len(set(hosts)))

@@ -98,7 +98,7 @@ class _DirectCalls:
         return call
 
     def _is_plain(self, group: Any, args: tuple[Any, ...], method: _Method) -> bool:
-        """Return whether nothing but the backend would see this call."""
+        """Whether nothing but the backend would see this call."""
         tensors, private = args[method.inputs], self.private
         if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
             return False

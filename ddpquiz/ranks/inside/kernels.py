@@ -86,7 +86,7 @@ class Kernels:
         return kernel
 
     def _wait_tensor_kernel(self, below: Any) -> Callable[..., Any]:
-        """Return the kernel for the operator that waits for a functional collective."""
+        """The kernel for the operator that waits for a functional collective."""
         redispatch = self.private.wait_tensor
 
         def kernel(keyset: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -116,7 +116,7 @@ _registered: list[Kernels] = []  # those of this process, at most one
 
 
 def registered() -> Kernels:
-    """Return the kernels of this process, registered if they were not.
+    """The kernels of this process, registered if they were not.
 
     AttributeError or RuntimeError if this torch does not allow collectives to be watched.
     """

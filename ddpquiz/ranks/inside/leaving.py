@@ -136,7 +136,7 @@ def status_of(end: SystemExit, writer: EventWriter) -> int:
 
 
 def exit_status(code: object) -> int:
-    """Return the exit status for the code of a SystemExit; the system makes 255 of -1, and 1 of True."""
+    """The exit status for the code of a SystemExit; the system makes 255 of -1, and 1 of True."""
     number = code if isinstance(code, int) else 0 if code is None else 1
     return number & 0xFF if -sys.maxsize <= number <= sys.maxsize else 0xFF
 
@@ -176,7 +176,7 @@ def call_excepthook(error: BaseException, writer: EventWriter, status: int) -> i
 
 
 def _unused_parameters(error: BaseException, message: str) -> list[str]:
-    """Return the names of the parameters that DDP complains about by their indices; none for any other error.
+    """The names of the parameters that DDP complains about by their indices; none for any other error.
 
     The indices count what needed a gradient when the model was wrapped, whatever has been frozen since.
     """

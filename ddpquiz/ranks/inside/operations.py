@@ -76,7 +76,7 @@ class Operator:
         )  # fmt: skip
 
     def reduce_op(self, args: tuple[Any, ...], caller: FrameType | None) -> str:
-        """Return the name of the reduce op; to read it from the calling frame costs a tenth of asking torch."""
+        """The name of the reduce op; to read it from the calling frame costs a tenth of asking torch."""
         if self.reduce is None:
             return ""
         kind = self.private.reduce_op_type
@@ -107,7 +107,7 @@ class Operator:
         return (self.op, args[self.peer]) if self.op in ("send", "recv") and self.peer is not None else ()
 
     def is_asynchronous(self, args: tuple[Any, ...], caller: FrameType | None) -> bool:
-        """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
+        """Whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
         if self.asynchronous is not None:
             return len(args) <= self.asynchronous or bool(args[self.asynchronous])
         if self.op not in ("send", "recv"):  # up to torch 2.7 most collectives; only Python waits for them
@@ -123,7 +123,7 @@ class Operator:
 
 
 def caller_of(frame: FrameType | None) -> FrameType | None:
-    """Return the frame that called an operator, outside of the script's dispatch modes, which call it once more."""
+    """The frame that called an operator, outside of the script's dispatch modes, which call it once more."""
     while frame is not None and (
         frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.endswith(_CALLS_AGAIN)
     ):
@@ -132,7 +132,7 @@ def caller_of(frame: FrameType | None) -> FrameType | None:
 
 
 def _functional_reduce_op(caller: FrameType | None) -> str:
-    """Return the reduce op that a functional collective was called with, or nothing."""
+    """The reduce op that a functional collective was called with, or nothing."""
     while caller is not None:
         if caller.f_code.co_filename.endswith(_FUNCTIONAL) and isinstance(op := caller.f_locals.get("reduceOp"), str):
             return op.lower()
@@ -149,24 +149,24 @@ def _sizes_of(tensor: torch.Tensor, splits: list[int], members: int) -> tuple[in
 
 @cache
 def name_of(dtype: torch.dtype) -> str:
-    """Return the name of a dtype without the `torch.`."""
+    """The name of a dtype without the `torch.`."""
     return str(dtype).removeprefix("torch.")
 
 
 @cache
 def name_of_reduce(op: Any) -> str:
-    """Return the name of a reduce op as scripts write it, in lower case."""
+    """The name of a reduce op as scripts write it, in lower case."""
     return str(op.name).lower()
 
 
 def work_of(out: Any, private: TorchPrivate) -> Any:
-    """Return the Work that an operator returned, or None."""
+    """The Work that an operator returned, or None."""
     last = out[-1] if type(out) is tuple else out
     return private.unbox_work(last) if isinstance(last, _ScriptObject) else None
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors of an argument, however deep its lists."""
+    """The tensors of an argument, however deep its lists."""
     if isinstance(value, torch.Tensor):
         return [value]
     if type(value) is list and len(value) == 1 and isinstance(value[0], torch.Tensor):
@@ -175,7 +175,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def are_few(tensors: list[torch.Tensor]) -> bool:
-    """Return whether the values of all these tensors are reported."""
+    """Whether the values of all these tensors are reported."""
     left = _FEW
     for tensor in tensors:
         left -= tensor.numel()
@@ -185,7 +185,7 @@ def are_few(tensors: list[torch.Tensor]) -> bool:
 
 
 def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    """Return the values of each tensor as text, if there are few."""
+    """The values of each tensor as text, if there are few."""
     if not are_few(tensors) or (tensors and tensors[0].is_cuda):  # nothing waits for a GPU
         return ()
     return tuple([str(tensor.tolist()) for tensor in tensors])
@@ -297,7 +297,7 @@ class OpenOperations:
         self.gpu.add(Queued(copied, copied, report), "results")
 
     def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> Line | None:
-        """Return the line of an operation's end, only once: its future and its wait may both call this."""
+        """The line of an operation's end, only once: its future and its wait may both call this."""
         try:
             self.running.remove(opened.number)
         except KeyError:
@@ -406,7 +406,7 @@ class GpuPoller:
 
 
 def mark_for(tensors: Any) -> Any:
-    """Return an event that the GPU passes when it reaches this call; None if the tensors are not on a GPU."""
+    """An event that the GPU passes when it reaches this call; None if the tensors are not on a GPU."""
     while isinstance(tensors, list | tuple) and tensors:
         tensors = tensors[0]
     on_gpu = isinstance(tensors, torch.Tensor) and tensors.is_cuda and not torch.cuda.is_current_stream_capturing()
@@ -414,7 +414,7 @@ def mark_for(tensors: Any) -> Any:
 
 
 def _mark() -> Any:
-    """Return an event that the GPU passes when everything that is queued so far is done."""
+    """An event that the GPU passes when everything that is queued so far is done."""
     event = torch.cuda.Event()
     event.record(_current_stream())
     return event

@@ -19,7 +19,7 @@ class _AllowedLoader(SourceFileLoader):
         self._pack = pack
 
     def get_data(self, path: Any) -> bytes:
-        """Return the source of the module. ImportError if it was not among what was allowed."""
+        """The source of the module. ImportError if it was not among what was allowed."""
         try:
             return self._pack.read(path)
         except FileNotFoundError as problem:

@@ -55,7 +55,7 @@ def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[
 
 
 def _wait_for_all() -> None:
-    """Return when every rank of the default group is in it.
+    """When every rank of the default group is in it.
 
     Over Gloo a rank may be in while a slower one is still connecting; if the first one leaves at once, the slower one
     fails with "Connection closed by peer".
@@ -161,7 +161,7 @@ def _first_number(values: tuple[object, ...]) -> int | None:
 
 
 def default_group() -> tuple[int, int, str] | None:
-    """Return the rank of this process, the number of ranks and the backend; None as long as there is no group.
+    """The rank of this process, the number of ranks and the backend; None as long as there is no group.
 
     Where each device has a backend of its own, that is NCCL if it is one of them.
     """

@@ -148,7 +148,7 @@ class Recorder:
             self.operations.send_end_when_done(opened)
 
     def find_members(self, group: str) -> tuple[int, ...]:
-        """Return the ranks of a group in the whole run."""
+        """The ranks of a group in the whole run."""
         members = self.members[group] = tuple(dist.get_process_group_ranks(self.private.find_group(group)))
         return members
 
@@ -204,7 +204,8 @@ class Recorder:
     def _watch_futures(self) -> None:
         """Report when the script waits for the future of an operation, as in `work.get_future().wait()`."""
         operations, futures = self.operations, WeakKeyDictionary[Any, OpenOperation]()
-        original, original_wait = get_future, torch._C.Future.wait  # what get_future returns
+        original, future_type = get_future, self.private.future_type
+        original_wait = future_type.wait
 
         @functools.wraps(original)
         def future_of(work: Any) -> Any:
@@ -227,7 +228,7 @@ class Recorder:
                     operations.waited(opened, since, failed=failed)
             return done
 
-        dist.Work.get_future, torch._C.Future.wait = future_of, wait
+        dist.Work.get_future, future_type.wait = future_of, wait
 
 
 class _OnOldGloo(Recorder):
@@ -265,7 +266,7 @@ def install(writer: EventWriter, *, values: bool = True, every_wait: bool = Fals
 
 
 def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Recorder | None:
-    """Return a recorder that is installed, or None if this torch does not allow that."""
+    """A recorder that is installed, or None if this torch does not allow that."""
     try:
         kernels = registered()
         kind = Recorder if release(torch.__version__) >= (2, 9) else _OnOldGloo
@@ -305,7 +306,7 @@ class _NativeWaits:
         self._local.opened.append(opened)
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does what the original does, and sees to its operations when it returns."""
+        """A function that does what the original does, and sees to its operations when it returns."""
         local = self._local
 
         @functools.wraps(original)
@@ -352,7 +353,7 @@ class _Buckets:
         self._location: tuple[str, int] | None = None  # the line of the script that called backward
 
     def number(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> int | None:
-        """Return the number of the bucket that is being reduced, or None if this is something else.
+        """The number of the bucket that is being reduced, or None if this is something else.
 
         The reducer runs inside autograd. It calls the operation itself, without a Python frame in between, or through
         a hook, whose second parameter must be named `bucket`.
@@ -391,7 +392,7 @@ class _Buckets:
             writer.send(GradientChecksum(writer.now(), writer.rank, 0, f"{zlib.crc32(data):08x}"))
 
     def locate(self, caller: FrameType | None) -> tuple[str, int]:
-        """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
+        """The file and line that the program is at in this backward; a hook may have lines of its own."""
         if caller is None or caller.f_code is not self.private.backward_code:
             return source_location.locate(caller)
         if self._location is None:
@@ -424,12 +425,12 @@ class _Callers:
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
         self._threads: set[tuple[str, int]] = set()
-        self._handled = 0
+        self._caught = 0
 
     def look(self, number: int, op: str, file: str, line: int, *, in_backward: bool) -> None:
         """Look at the thread and the exception of the call that is made now."""
-        if (error := sys.exc_info()[1]) is not None and self._handled < _MOST_HANDLED:
-            self._handled += 1
+        if (error := sys.exc_info()[1]) is not None and self._caught < _MOST_HANDLED:
+            self._caught += 1
             raised_in, raised_at = _raised_at(error)
             message = printable(str(error).partition("\n")[0]) if type(error).__module__ == "builtins" else ""
             self.writer.send(CalledInHandler(

@@ -101,7 +101,7 @@ class _ReplicaWatch:
 
 
 def _parameters(model: Any) -> dict[str, torch.Tensor]:
-    """Return the parameters that DDP keeps equal, by name; none if the model is gone."""
+    """The parameters that DDP keeps equal, by name; none if the model is gone."""
     if model is None:
         return {}
     ignored = getattr(model, "parameters_to_ignore", ())

@@ -20,7 +20,7 @@ _BETWEEN_FILES = frozenset(f"{os.path.dirname(__file__)}{os.sep}{name}.py" for n
 
 
 def locate(frame: FrameType | None = None) -> tuple[str, int]:
-    """Return the file and line that the program is at, searching outward from `frame`, or from the caller.
+    """The file and line that the program is at, searching outward from `frame`, or from the caller.
 
     This is the innermost line of the learner's own files, or else that of the nearest package that is not torch. A
     thread that runs no such line, such as one of autograd's, works for the main thread and has its location.
@@ -34,7 +34,7 @@ def locate(frame: FrameType | None = None) -> tuple[str, int]:
 
 
 def find_place(frame: FrameType | None) -> tuple[str, int]:
-    """Return what `locate` returns, but only of these frames; ("", 0) if they have no such line."""
+    """What `locate` returns, but only of these frames; ("", 0) if they have no such line."""
     foreign = ("", 0)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -55,7 +55,7 @@ def outward(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def line_in(script: str) -> int:
-    """Return the innermost line of the script that the caller runs in, or 0 if it runs in none."""
+    """The innermost line of the script that the caller runs in, or 0 if it runs in none."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # the same
     while frame is not None and frame.f_code.co_filename != script:
         frame = frame.f_back
@@ -63,22 +63,22 @@ def line_in(script: str) -> int:
 
 
 def is_ours(file: str) -> bool:
-    """Return whether a file belongs to ddpquiz.ranks."""
+    """Whether a file belongs to ddpquiz.ranks."""
     return file.startswith(_OURS)
 
 
 def is_between(file: str) -> bool:
-    """Return whether a file is one of ours that calls torch in the place of the script."""
+    """Whether a file is one of ours that calls torch in the place of the script."""
     return file in _BETWEEN_FILES
 
 
 def is_own(file: str) -> bool:
-    """Return whether a file is the learner's: not of torch, installed packages, Python or ddpquiz."""
+    """Whether a file is the learner's: not of torch, installed packages, Python or ddpquiz."""
     return _kind(file) == _OWN
 
 
 def is_torchs(file: str) -> bool:
-    """Return whether a file belongs to torch."""
+    """Whether a file belongs to torch."""
     return _is_installed(file) and f"{os.sep}torch{os.sep}" in file
 
 

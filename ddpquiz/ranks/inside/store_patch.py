@@ -18,7 +18,7 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # that torchrun passes on
 
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return the variables that torchrun would set, and those that hold all traffic on this machine."""
+    """The variables that torchrun would set, and those that hold all traffic on this machine."""
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     r, n = str(rank), str(ranks)
     return {

@@ -23,6 +23,7 @@ NAMES = {
     "unbox_work": "distributed.Work.unbox",
     "source_rank": "distributed.Work._source_rank",
     "reduce_op_type": "distributed.ReduceOp.RedOpType",
+    "future_type": "_C.Future",
     "find_group": "distributed.distributed_c10d._resolve_process_group",
     "broadcast_coalesced": "distributed._broadcast_coalesced",
     "verify_parameters": "distributed._verify_params_across_processes",
@@ -54,6 +55,7 @@ class TorchPrivate:
     unbox_work: Callable[[Any], Any]
     source_rank: Callable[[Any], int]  # of a receive from any rank
     reduce_op_type: Any
+    future_type: Any  # of what Work.get_future returns
     find_group: Callable[[str], Any]
     broadcast_coalesced: Callable[..., Any]  # these wait for their operations in C++, as DDP and FSDP call them
     verify_parameters: Callable[..., Any]
@@ -61,7 +63,7 @@ class TorchPrivate:
     wait_tensor: Callable[..., Any]
 
     def operators(self) -> dict[str, Any]:
-        """Return the overloads of the c10d operators, by name."""
+        """The overloads of the c10d operators, by name."""
         names = [full.split("::")[1] for full in self.operator_names() if full.startswith("c10d::")]
         return {name: getattr(torch.ops.c10d, name).default for name in names}
 
@@ -103,23 +105,23 @@ def _look_up(names: dict[str, str]) -> dict[str, Any]:
 
 
 def argument_names(overload: Any) -> list[str]:
-    """Return the names of the arguments of an operator."""
+    """The names of the arguments of an operator."""
     return [argument.name for argument in overload._schema.arguments]  # noqa: SLF001
 
 
 def redispatch(overload: Any) -> Callable[..., Any]:
-    """Return what calls the kernels of an operator that come after a dispatch key."""
+    """What calls the kernels of an operator that come after a dispatch key."""
     found: Callable[..., Any] = overload._handle.redispatch_boxed  # noqa: SLF001
     return found
 
 
 def groups() -> list[Any]:
-    """Return the process groups that this process has formed; none if torch does not tell them."""
+    """The process groups that this process has formed; none if torch does not tell them."""
     return list(getattr(getattr(torch.distributed.distributed_c10d, "_world", None), "pg_map", ()))
 
 
 def default_store() -> Any:
-    """Return the store of the default process group; None if torch does not tell it."""
+    """The store of the default process group; None if torch does not tell it."""
     get = getattr(torch.distributed.distributed_c10d, "_get_default_store", None)
     return get() if get else None
 

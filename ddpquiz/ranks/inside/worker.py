@@ -121,7 +121,7 @@ def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
 
 
 def _threads(wanted: str) -> int:
-    """Return how many threads OMP_NUM_THREADS means: OpenMP reads lists, and ignores what is not a number."""
+    """How many threads OMP_NUM_THREADS means: OpenMP reads lists, and ignores what is not a number."""
     first = wanted.partition(",")[0].strip()
     return (int(first) if first.isdecimal() else 0) or os.cpu_count() or 1
 
@@ -185,7 +185,7 @@ def _become_module(main: types.ModuleType, name: str) -> None:
 
 
 def _claim_reporter(writer: EventWriter, known: Sequence[ClaimText]) -> Callable[[int, object], bool]:
-    """Return what the asserts of the script call with their line and the value that they test."""
+    """What the asserts of the script call with their line and the value that they test."""
     lines = {claim.line for claim in known}
     reported: set[tuple[int, bool]] = set()
 

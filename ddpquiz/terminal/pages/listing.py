@@ -138,7 +138,7 @@ def asked_view(item: Card | Question) -> list[RenderableType]:
 
 
 def answer_in_words(item: Card | Question) -> str:
-    """Return the back of a card, or the right answer to a question as `asked_view` draws it."""
+    """The back of a card, or the right answer to a question as `asked_view` draws it."""
     if isinstance(item, Card):
         return item.back
     posed = sample(item)

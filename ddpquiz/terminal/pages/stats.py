@@ -68,7 +68,7 @@ def _lab(lab: LabStanding) -> tuple[Text, Text, Text]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as short text: `40 s`, `12 min`, `2 h 05 min`."""
+    """A time as short text: `40 s`, `12 min`, `2 h 05 min`."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return f"{round(seconds)} s"
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def streak(days: int) -> str:
-    """Return the number of study days in a row, as text."""
+    """The number of study days in a row, as text."""
     return (
         f"{plural(days, 'day')}{' in a row' * (days > 1)}"
         if days

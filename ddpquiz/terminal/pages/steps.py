@@ -60,7 +60,7 @@ def result_parts(printed: Mapping[int, str], then: str, *, ended: str = "") -> l
 
 
 def names_itself(printed: Mapping[int, str]) -> bool:
-    """Return whether each rank that prints something names itself in each line of it."""
+    """Whether each rank that prints something names itself in each line of it."""
     return all(line.startswith(f"rank {rank}") for rank, text in printed.items() for line in text.splitlines())
 
 
@@ -98,7 +98,7 @@ def changed_listing(source: str, change: LineChange) -> RenderableType:
 
 
 def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
-    """Return what a listing shows by its lesson: what each rank prints, and how the run ends if not well."""
+    """What a listing shows by its lesson: what each rank prints, and how the run ends if not well."""
     texts = shows.by_rank or {}
     printed = {rank: texts.get(rank, shows.everywhere or "") for rank in range(ranks)}
     return printed, WAITS if shows.hangs else shows.raises or ""
@@ -146,17 +146,17 @@ def _plain_blocks(text: str) -> list[RenderableType] | None:
 
 
 def fit(parts: Sequence[RenderableType], width: int, height: int) -> bool:
-    """Return whether parts of a step fit one screen of this size."""
+    """Whether parts of a step fit one screen of this size."""
     return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - _AROUND
 
 
 def fits_beside(step: LessonStep, width: int, height: int) -> bool:
-    """Return whether the text and the listing of a step fit one screen of this size."""
+    """Whether the text and the listing of a step fit one screen of this size."""
     return fit(text_parts(step), width, height)
 
 
 def rows_of(parts: Sequence[RenderableType], columns_: int = COLUMNS) -> int:
-    """Return how many rows parts of a step take."""
+    """How many rows parts of a step take."""
     measure = console(io.StringIO(), width=columns_ + _MARGIN, color_system=None)
     return len(measure.render_lines(framed(parts), pad=False))
 

@@ -99,7 +99,7 @@ class _Drafts:
         self.left[prompt] = text.strip()
 
     def resume(self, prompt: str) -> tuple[str, str]:
-        """Return the text that was begun for a prompt, and a sentence about it; two empty texts if there is none."""
+        """The text that was begun for a prompt, and a sentence about it; two empty texts if there is none."""
         here, before = self.left.pop(prompt, ""), self._saved.pop(prompt, "")
         if not here and not before:
             return "", ""

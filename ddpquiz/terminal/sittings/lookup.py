@@ -35,7 +35,7 @@ class Lookup:
     answered: bool = False  # the answer to an open question is shown
 
     def key(self, key: str) -> Lookup | None:
-        """Return the search after a key; None goes back to the sitting."""
+        """The search after a key; None goes back to the sitting."""
         match key:
             case _ if self.open and key in GOES_BACK:
                 return replace(self, open=False, answered=False)
@@ -55,7 +55,7 @@ class Lookup:
                 return self._edited(self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE))
 
     def changes_text(self, key: str) -> bool:
-        """Return whether a key changes the words or moves the cursor in them."""
+        """Whether a key changes the words or moves the cursor in them."""
         found = self.key(key)
         return found is not None and found.area != self.area
 
@@ -65,7 +65,7 @@ class Lookup:
         return replace(self, area=area, hits=tuple(to_read(self.catalog.search(area.text))[:_SHOWN]), at=0)
 
     def opened(self, words: str) -> Lookup:
-        """Return the search for these words, for a terminal that cannot be painted.
+        """The search for these words, for a terminal that cannot be painted.
 
         A hit is opened if it is the only one or if the words are its name; a question that is named shows its answer.
         """

@@ -255,7 +255,7 @@ def history_of(context: SessionContext) -> PathHistory:
 
 
 def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
-    """Return what a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
+    """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]

@@ -182,7 +182,7 @@ def _running(posed: Posed) -> RenderableType:
 
 
 def _source(posed: Posed) -> str:
-    """Return the code that runs; it is empty for a demo."""
+    """The code that runs; it is empty for a demo."""
     is_code = isinstance(posed.question.proof, CodeProof)
     return proof_runner.source(posed, _lines_in_order(posed.question)) if is_code else ""
 
@@ -196,7 +196,7 @@ def _lines_in_order(asked: Question) -> str | None:
 
 
 def _said(asked: Question, observed: proof_runner.Observed) -> str:
-    """Return what was observed; a calculation runs once, and not on ranks."""
+    """What was observed; a calculation runs once, and not on ranks."""
     said = str(observed)
     return said.replace("every rank prints", "it prints", 1) if question_view.is_calculation(asked) else said
 

@@ -41,11 +41,11 @@ class TypingScreen(KeyScreen):
 
     @abstractmethod
     def escape_keys(self) -> list[Hotkey]:
-        """Return the keys that work after escape."""
+        """The keys that work after escape."""
 
     @abstractmethod
     def changes_text(self, key: str) -> bool:
-        """Return whether a key changes the text or moves the cursor in it."""
+        """Whether a key changes the text or moves the cursor in it."""
 
     def commands(self) -> list[Hotkey]:
         return self.escape_keys() if self.writing and not self.escaped else []
@@ -70,7 +70,7 @@ class TypingScreen(KeyScreen):
         super().handle_key(key)
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: one that moves in the text scrolls nothing."""
+        """The key as it scrolls: one that moves in the text scrolls nothing."""
         is_text = not self.helping and self.changes_text(key)
         return "" if is_text else super()._scrolling(key)
 
@@ -96,7 +96,7 @@ class Entry:
 
     @classmethod
     def of(cls, answer: Answer | None) -> Entry:
-        """Return the entry that repeats an answer; it is empty if a single key gives the answer."""
+        """The entry that repeats an answer; it is empty if a single key gives the answer."""
         repeats = answer and answer.posed.question.kind is not Kind.CHOICE
         return cls(TextArea().insert(answer.given)) if answer and repeats else cls()
 
@@ -105,7 +105,7 @@ class Entry:
         return self.area.text
 
     def key(self, key: str, question: Question) -> Entry:
-        """Return the entry after a key; a key that means nothing here changes nothing."""
+        """The entry after a key; a key that means nothing here changes nothing."""
         if question.kind is Kind.CHOICE:
             return Entry(TextArea(key), given=True) if _is_place(key, question) else self
         if question.kind is Kind.SPOT and (text := self._line(key, question)) is not None:
@@ -125,7 +125,7 @@ class Entry:
         return self
 
     def _line(self, key: str, question: Question) -> str | None:
-        """Return the number of a line of a script as it is after a key, or None if the key does not change it."""
+        """The number of a line of a script as it is after a key, or None if the key does not change it."""
         now, lines = chosen_line(question, self.text), candidates(question)
         match key:
             case "down":
@@ -198,17 +198,17 @@ class AnswerScreen(TypingScreen):
         return self.entry.area.text
 
     def changes_text(self, key: str) -> bool:
-        """Return whether a key changes what was entered: `↑` and `↓` mark a line of a script."""
+        """Whether a key changes what was entered: `↑` and `↓` mark a line of a script."""
         return self.answering is not None and self.entry.key(key, self.answering.question) != self.entry
 
 
 def is_typed(question: Question) -> bool:
-    """Return whether the answer to a question is typed, so that letters are text."""
+    """Whether the answer to a question is typed, so that letters are text."""
     return question.kind in (Kind.NUMBER, Kind.ORDER, Kind.OUTPUT)
 
 
 def is_command(text: str, question: Question) -> bool:
-    """Return whether the text of an answer was probably meant as a command."""
+    """Whether the text of an answer was probably meant as a command."""
     return is_typed(question) and text.strip() in COMMANDS and text.strip() != question.answer
 
 
@@ -234,7 +234,7 @@ def where(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") ->
 
 
 def remark(quiz: Quiz) -> str:
-    """Return a remark about the question on screen."""
+    """A remark about the question on screen."""
     if quiz.posed is None:
         return ""
     if quiz.pending:
@@ -321,7 +321,7 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
 
 
 def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
-    """Return an answer in words: the texts of the options that were chosen, or what was typed."""
+    """An answer in words: the texts of the options that were chosen, or what was typed."""
     options = posed.question.options
     texts = [options[posed.shown[place]].text for place in verdict.chosen] if options else []
     return "; ".join(texts) or answered(posed, given)
@@ -333,7 +333,7 @@ def field(question: Question, entry: Entry) -> Text:
 
 
 def is_calculation(question: Question) -> bool:
-    """Return whether the proof of a question runs in one process without communication."""
+    """Whether the proof of a question runs in one process without communication."""
     proof = question.proof
     return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
 
@@ -347,7 +347,7 @@ def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool, wh
 
 
 def verdict(answer: Answer, *, counts: bool = True) -> Text:
-    """Return whether an answer is right, and if not, first of all why: what the learner believed.
+    """Whether an answer is right, and if not, first of all why: what the learner believed.
 
     Where it `counts`, that says what is earned.
     """
@@ -366,7 +366,7 @@ def verdict(answer: Answer, *, counts: bool = True) -> Text:
 
 
 def _belief(answer: Answer) -> str:
-    """Return why a wrong answer is wrong; "" where that is not known, or stands beside each of several options."""
+    """Why a wrong answer is wrong; "" where that is not known, or stands beside each of several options."""
     return "" if answer.posed.question.kind is Kind.CHOICES else next(iter(answer.verdict.whys), "")
 
 
@@ -387,7 +387,7 @@ def remaining(left: timedelta) -> Text:
 
 
 def until_change(left: timedelta) -> float:
-    """Return the seconds until the clock shows another number, or is over."""
+    """The seconds until the clock shows another number, or is over."""
     seconds = left.total_seconds()
     return max(0.01, seconds - (math.ceil(seconds) - 1))
 

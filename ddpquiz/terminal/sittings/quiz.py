@@ -135,7 +135,7 @@ def _left_exam(context: SessionContext, choice: QuizChoice, fresh: Quiz, rows: S
 
 
 def _on_machine(questions: list[Question]) -> list[Question]:
-    """Return the questions with figures of this machine, in those that ask for them."""
+    """The questions with figures of this machine, in those that ask for them."""
     if not any(variable.measured for question in questions for variable in question.variables):
         return questions
     figures = load_bench().figures()
@@ -143,7 +143,7 @@ def _on_machine(questions: list[Question]) -> list[Question]:
 
 
 def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
-    """Return the questions that the command line asks for; UserError for a track named as a concept."""
+    """The questions that the command line asks for; UserError for a track named as a concept."""
     for name in {one.id for one in catalog.tracks} & set(choice.concept or ()) - {one.id for one in catalog.concepts}:
         raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
     return [
@@ -167,7 +167,7 @@ def _answered_on(day: date, questions: Sequence[Question], rows: Sequence[Row]) 
 
 
 def _already(catalog: Catalog, earlier: set[str]) -> str:
-    """Return how many questions are left out since they were answered today, perhaps as a prediction."""
+    """How many questions are left out since they were answered today, perhaps as a prediction."""
     predicted = {f"{one.id}/{link.predict}" for one in catalog.concepts for link in one.demos if link.predict}
     how = " (the prediction before a demo counts)" if earlier & predicted else ""
     return f"{len(earlier)} answered earlier today{how}; going on with the rest."
@@ -586,13 +586,13 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
 
 
 def _number_key(quiz: Quiz, more: str) -> Hotkey:
-    """Return the key of the numbers of questions."""
+    """The key of the numbers of questions."""
     last = len(quiz.asked)
     return Hotkey(f"1-{last}" if last > 1 else "1", "question", more)
 
 
 def _review_keys(exam: Quiz, place: int) -> list[Hotkey]:
-    """Return the keys on the verdict of one question after an exam."""
+    """The keys on the verdict of one question after an exam."""
     answer = exam.answer_to(exam.asked[place])
     is_last = place + 1 == len(exam.asked)
     go_on = _TO_REVIEW if is_last else NEXT_VERDICT
@@ -615,7 +615,7 @@ class _NumberEntry:
         self._typed = ""
 
     def press(self, key: str, quiz: Quiz) -> int | None:
-        """Return the place, counted from 0, to which a key leads; None if it leads nowhere yet.
+        """The place, counted from 0, to which a key leads; None if it leads nowhere yet.
 
         Enter, or a digit after which no further one can follow, ends a number; enter alone leads to the first question
         without an answer.
@@ -661,7 +661,7 @@ _SURE = ("guess", "unsure", "fairly", "sure")
 
 
 def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
-    """Return the keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
+    """The keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
     demos = [DEMO] if demo else []
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
@@ -691,7 +691,7 @@ def _proof_key(question: Question) -> list[Hotkey]:
 
 
 def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
-    """Return the keys that work while a question is on screen, besides those that answer it."""
+    """The keys that work while a question is on screen, besides those that answer it."""
     if quiz.posed is None:
         return []
     if quiz.rules.exam:
@@ -710,6 +710,6 @@ def _back(quiz: Quiz) -> list[Hotkey]:
 
 
 def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
-    """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
+    """The keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
     end = _END_HERE if quiz.answers and leave is not QUIT else leave
     return [end if key is QUIT else key for key in keys]

@@ -146,7 +146,7 @@ def _next(done: QuizResult) -> RenderableType:
 
 
 def _score(score: LevelScore, *, exam: bool = False) -> str:
-    """Return how many answers were right; in an exam, of all questions."""
+    """How many answers were right; in an exam, of all questions."""
     skipped = score.asked - score.answered
     if not score.answered:
         return f"{skipped} not answered"

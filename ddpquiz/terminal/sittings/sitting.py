@@ -53,12 +53,12 @@ class SessionContext:
         return {concept.id: concept for concept in self.catalog.concepts}
 
     def questions(self, keys: Collection[str]) -> list[Question]:
-        """Return the questions with these keys, in the order of the content."""
+        """The questions with these keys, in the order of the content."""
         return [question for question in self.catalog.questions() if question.key in keys]
 
 
 def command_words(*first: str, **options: str | int | None) -> str:
-    """Return the words of a command line; options that are None or False are left out, True is an option alone."""
+    """The words of a command line; options that are None or False are left out, True is an option alone."""
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 

@@ -753,5 +753,5 @@ def _size() -> tuple[int, int]:
 
 
 def _ended(observed: Observed) -> str:
-    """Return how a run ended if it did not end well."""
+    """How a run ended if it did not end well."""
     return WAITS if observed.hung else observed.raised or observed.failed

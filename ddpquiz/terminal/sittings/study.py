@@ -131,7 +131,7 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
 
 
 def _whose(context: SessionContext, first: Card) -> str:
-    """Return a sentence about the lesson of the first cards of all."""
+    """A sentence about the lesson of the first cards of all."""
     title = f'"{context.concepts[first.concept].title}"'
     if first.concept in context.progress.concepts():
         return f"New cards are those of the lessons that you have begun; these are of {title}."
@@ -305,7 +305,7 @@ class StudyScreen(SittingScreen):
             super().handle_key(key)
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: one that moves in the words of a search scrolls nothing."""
+        """The key as it scrolls: one that moves in the words of a search scrolls nothing."""
         return "" if self.lookup and self.lookup.changes_text(key) else super()._scrolling(key)
 
     def press(self, key: str) -> None:
@@ -379,7 +379,7 @@ class StudyScreen(SittingScreen):
         return _about_last(self.sitting, has_demo=bool(leech and self.demo_of(leech.concept)))
 
     def _concept_to_read(self) -> str | None:
-        """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
+        """The concept of which most was forgotten, or else the one that answers show to be weakest."""
         return study.sum_up(self.sitting).weakest_concept or self._weakest
 
     @cached_property
@@ -390,14 +390,14 @@ class StudyScreen(SittingScreen):
         return mastery.weakest(mastery.strengths(answers, study_day(self.context.clock())))
 
     def _concept_to_run(self) -> str | None:
-        """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
+        """The concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
             return self._concept_to_read()
         leech = None if self.sitting.shown else self.sitting.leech
         return (leech or self.sitting.card).concept
 
     def _proof(self) -> Question | None:
-        """Return the question whose proof shows what the card on screen says."""
+        """The question whose proof shows what the card on screen says."""
         card = self.sitting.card
         found = self.context.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
         return next(iter(found), None)
@@ -461,7 +461,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
 
 
 def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
-    """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
+    """What was done to the card before this one; with `has_demo`, `d` runs its demo now."""
     before = sitting.previous
     if before is None or before.card is None or sitting.shown:
         return ""
@@ -482,7 +482,7 @@ def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
 
 
 def interval(days: int) -> str:
-    """Return a number of days in a short form."""
+    """A number of days in a short form."""
     if days == 0:
         return "now"
     if days < 31:
@@ -492,18 +492,18 @@ def interval(days: int) -> str:
 
 
 def more_key(held: int) -> Hotkey:
-    """Return the key that adds some of the new cards that a limit held back."""
+    """The key that adds some of the new cards that a limit held back."""
     count = min(held, MORE)
     return Hotkey("n", plural(count, "more new card"), "go on with new cards that a limit held back")
 
 
 def proven(count: int) -> str:
-    """Return a sentence about the new cards that are left out because their concepts are strong."""
+    """A sentence about the new cards that are left out because their concepts are strong."""
     return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
-    """Return how many cards come due in the days after `day`, and when."""
+    """How many cards come due in the days after `day`, and when."""
     when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
@@ -541,7 +541,7 @@ def result(
 
 
 def _left(sitting: Sitting, command: str, begun: int) -> str:
-    """Return how many cards the next sitting asks, counted as in its header, and the command that continues."""
+    """How many cards the next sitting asks, counted as in its header, and the command that continues."""
     chosen = sitting.chosen
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
     left = [card for card in chosen.cards if card.key not in done]
@@ -555,7 +555,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
-    """Return the command that asks the cards that are left; `begun` new cards were asked on this day."""
+    """The command that asks the cards that are left; `begun` new cards were asked on this day."""
     if a_day is None:
         return command
     new = sum(sitting.memory(card) is None for card in sitting.queue)
@@ -564,7 +564,7 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
 
 
 def _due(sitting: Sitting, context: SessionContext) -> str:
-    """Return how many cards are due now and soon, with the same words and numbers as the home page."""
+    """How many cards are due now and soon, with the same words and numbers as the home page."""
     day = study_day(context.clock())
     hidden = context.progress.hidden(day)
     cards = {card.key for concept in context.concepts.values() for card in concept.cards} - hidden
