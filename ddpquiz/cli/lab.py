@@ -117,7 +117,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
 def _run_demo(concept: str) -> None:
     """Run the first demo of a concept."""
     from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # lists, tasks and hints run no demos
-    from ddpquiz.terminal.sittings.ranks import Ranks  # noqa: PLC0415
+    from ddpquiz.terminal.sittings.demo_runs import Ranks  # noqa: PLC0415
 
     known = loading.load()
     links = known.concept(concept).demos

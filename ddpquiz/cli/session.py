@@ -10,7 +10,7 @@ import typer
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.terminal.sittings.ranks import Ranks
+from ddpquiz.terminal.sittings.demo_runs import Ranks
 from ddpquiz.terminal.sittings.sitting import SessionContext
 
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
 from ddpquiz.diagnosis.rank_status import is_consequence
-from ddpquiz.diagnosis.verdict import Diagnosis, FaultKind, RankPosition
 from ddpquiz.events.formatting import format_ranks, frames_in, own_frame
 from ddpquiz.jobs.log_file import (
     JobLog,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ddpquiz.diagnosis import log_waits
+from ddpquiz.diagnosis.diagnosis import ADVICE, SMALLER, Diagnosis, RankPosition
 from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
@@ -32,7 +33,6 @@ from ddpquiz.diagnosis.rank_status import (
     has_timed_out,
     is_consequence,
 )
-from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
 from ddpquiz.events.run_state import RunState

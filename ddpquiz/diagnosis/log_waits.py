@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ddpquiz.diagnosis.diagnosis import ADVICE, MESSAGES, TAGS, Diagnosis, FaultKind, RankPosition
 from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
@@ -23,7 +24,6 @@ from ddpquiz.diagnosis.log_evidence import (
     minority,
     operation_of,
 )
-from ddpquiz.diagnosis.verdict import ADVICE, MESSAGES, TAGS, Diagnosis, FaultKind, RankPosition
 from ddpquiz.events.event import POINT_TO_POINT
 from ddpquiz.events.formatting import code_at, format_place, format_ranks, format_seconds
 from ddpquiz.jobs.log_file import (

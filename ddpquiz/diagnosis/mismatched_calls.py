@@ -8,17 +8,7 @@ record: then what the others show says what does not match.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from ddpquiz.diagnosis.ranks_at_fault import (
-    Deviation,
-    find_deviation,
-    left_a_loop,
-    opposite_branches,
-    sides_of,
-    singled_out,
-    unusual_ranks,
-)
-from ddpquiz.diagnosis.set_order import loops_over_set
-from ddpquiz.diagnosis.verdict import (
+from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
     MESSAGES,
     OBJECTS,
@@ -39,6 +29,16 @@ from ddpquiz.diagnosis.verdict import (
     tell_apart,
     wait,
 )
+from ddpquiz.diagnosis.ranks_at_fault import (
+    Deviation,
+    find_deviation,
+    left_a_loop,
+    opposite_branches,
+    sides_of,
+    singled_out,
+    unusual_ranks,
+)
+from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpquiz.diagnosis.verdict import ADVICE, SMALLER, Diagnosis, RankPosition, call_at
+from ddpquiz.diagnosis.diagnosis import ADVICE, SMALLER, Diagnosis, RankPosition, call_at
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
 from ddpquiz.events.formatting import (

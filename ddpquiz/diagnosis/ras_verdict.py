@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Literal
 
-from ddpquiz.diagnosis.verdict import ADVICE, Diagnosis, RankPosition
+from ddpquiz.diagnosis.diagnosis import ADVICE, Diagnosis, RankPosition
 from ddpquiz.events.formatting import format_ranks
 from ddpquiz.jobs.ras import Communicator, CommunicatorRank, RasReport
 from ddpquiz.plural import plural

@@ -6,7 +6,7 @@ Terminal and page draw the same sections and cells, each in its own way.
 from collections import Counter
 from dataclasses import dataclass
 
-from ddpquiz.diagnosis.verdict import Diagnosis, RankPosition
+from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
 from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import PICKLING, RankTime

@@ -16,8 +16,8 @@ from typing import Literal
 
 from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
+from ddpquiz.diagnosis.diagnosis import SIZES
 from ddpquiz.diagnosis.rank_status import failed_in_communication
-from ddpquiz.diagnosis.verdict import SIZES
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
     POINT_TO_POINT,

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from places import ROOT
 from real_run import of
 
-from ddpquiz.diagnosis.verdict import ADVICE, LONGER
+from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
 from ddpquiz.events.event import End, Hung, Note, Output, Raised
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState

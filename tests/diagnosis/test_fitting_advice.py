@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
-from ddpquiz.diagnosis.verdict import ADVICE, OBJECTS, UNEVEN
+from ddpquiz.diagnosis.diagnosis import ADVICE, OBJECTS, UNEVEN
 
 NO_FILE = "That path must exist where this rank runs."
 

@@ -10,8 +10,8 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis.awaited_keys import SET_THE_KEY
-from ddpquiz.diagnosis.diagnosis import diagnose
-from ddpquiz.diagnosis.verdict import ADVICE, MESSAGES
+from ddpquiz.diagnosis.diagnose import diagnose
+from ddpquiz.diagnosis.diagnosis import ADVICE, MESSAGES
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

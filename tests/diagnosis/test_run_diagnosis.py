@@ -6,7 +6,7 @@ import passed
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.verdict import ADVICE
+from ddpquiz.diagnosis.diagnosis import ADVICE
 from ddpquiz.events.event import Hung, Issued, Note, Output
 from ddpquiz.ranks import run as watchdog
 from ddpquiz.ranks.request import Request

@@ -6,7 +6,7 @@ import textwrap
 import passed
 import pytest
 
-from ddpquiz.diagnosis.verdict import ADVICE, LONGER
+from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
 from ddpquiz.events.event import Note
 from ddpquiz.ranks import run as watchdog
 from ddpquiz.ranks.request import Request

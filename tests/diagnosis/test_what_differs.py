@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
-from ddpquiz.diagnosis.verdict import OTHER_TENSORS
+from ddpquiz.diagnosis.diagnosis import OTHER_TENSORS
 
 LOOP = """\
 tensors = {"w": torch.ones(4), "b": torch.ones(10), "g": torch.ones(3)}

@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 from played_program import only, repeat
 from real_run import end, run
 
-from ddpquiz.diagnosis.verdict import UNEVEN
+from ddpquiz.diagnosis.diagnosis import UNEVEN
 from ddpquiz.events.event import Started, TensorRead
 from ddpquiz.events.run_summary import advice
 from ddpquiz.events.timeline import Timeline

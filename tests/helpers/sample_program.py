@@ -7,7 +7,7 @@ from sample import DDP, RING
 from ddpquiz.cli import app
 from ddpquiz.curriculum import catalog, loading
 from ddpquiz.curriculum.catalog import Source, Track
-from ddpquiz.terminal.sittings.ranks import DemoOutcome, Ranks
+from ddpquiz.terminal.sittings.demo_runs import DemoOutcome, Ranks
 
 TRACK = Track("collectives", "Collectives", ("ring", "ddp"))
 SAMPLE = catalog.Catalog((TRACK,), (RING, DDP), {"dist": Source("dist", "PyTorch docs")})

@@ -10,8 +10,8 @@ import pytest
 from run_program import Terminal, environment
 
 from ddpquiz.curriculum import loading
-from ddpquiz.diagnosis import verdict
-from ddpquiz.diagnosis.verdict import Diagnosis, FaultKind, RankPosition
+from ddpquiz.diagnosis import diagnosis
+from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
 
 STACKS = Path(__file__).parents[1] / "data/stacks/py_spy"
 COMMAND = (sys.executable, "-m", "ddpquiz")
@@ -20,18 +20,18 @@ COMMAND = (sys.executable, "-m", "ddpquiz")
 def test_each_kind_of_verdict_has_a_concept_that_exists():
     known = {concept.id for concept in loading.load().concepts}
     assert {Diagnosis(fault, (), "").concept for fault in get_args(FaultKind)} <= known
-    assert {*verdict._OF_ADVICE.values(), *verdict._OF_CALLS.values()} <= known
+    assert {*diagnosis._OF_ADVICE.values(), *diagnosis._OF_CALLS.values()} <= known
 
 
 @pytest.mark.parametrize(
     ("found", "concept"),
     [
-        (Diagnosis("late", (1,), "", advice=verdict.ADVICE["late"]), "debug-tooling"),
-        (Diagnosis("left", (1,), "", advice=verdict.UNEVEN), "uneven-inputs"),
+        (Diagnosis("late", (1,), "", advice=diagnosis.ADVICE["late"]), "debug-tooling"),
+        (Diagnosis("left", (1,), "", advice=diagnosis.UNEVEN), "uneven-inputs"),
         (Diagnosis("order", (1,), "", (RankPosition((0,), "recv of 4 float32 from rank 1"),)), "point-to-point"),
         (Diagnosis("late", (1,), "", (RankPosition((0,), "init_process_group"),)), "process-group-init"),
-        (Diagnosis("dead", (1,), "", advice=f"{verdict.SMALLER}, or fewer ranks."), "training-memory"),
-        (Diagnosis("dead", (1,), "", advice=verdict.ADVICE["raised"]), "elastic-restart"),
+        (Diagnosis("dead", (1,), "", advice=f"{diagnosis.SMALLER}, or fewer ranks."), "training-memory"),
+        (Diagnosis("dead", (1,), "", advice=diagnosis.ADVICE["raised"]), "elastic-restart"),
     ],
 )
 def test_what_happened_decides_which_concept_explains_it(found, concept):

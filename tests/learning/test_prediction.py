@@ -17,8 +17,8 @@ from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit, Ranks
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
-from ddpquiz.terminal.sittings.ranks import DemoVisit, Ranks
 
 
 def demo(home, *words):

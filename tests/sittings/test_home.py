@@ -14,8 +14,8 @@ from ddpquiz.learning import mastery
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings import home as home_screen
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.home import Home, page
-from ddpquiz.terminal.sittings.ranks import DemoVisit
 
 
 class NotingHome(Home):

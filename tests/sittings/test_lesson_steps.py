@@ -24,8 +24,8 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import Observed, begin_listing
+from ddpquiz.terminal.sittings.demo_runs import DemoOutcome
 from ddpquiz.terminal.sittings.path import PathScreen
-from ddpquiz.terminal.sittings.ranks import DemoOutcome
 from ddpquiz.terminal.sittings.steps import LessonScreen
 
 DAY = study_day(START)

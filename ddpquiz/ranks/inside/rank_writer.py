@@ -35,7 +35,7 @@ from ddpquiz.events.event import (
     encode,
 )
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
-from ddpquiz.ranks.inside.standing import MainThread
+from ddpquiz.ranks.inside.main_thread import MainThread
 
 _QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
 _MOMENT = 0.25  # seconds between two looks at the main thread, which show whether it stands still

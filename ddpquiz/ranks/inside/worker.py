@@ -47,8 +47,8 @@ from ddpquiz.ranks.inside.leaving import (
     skip_present_finalizers,
     status_of,
 )
+from ddpquiz.ranks.inside.main_thread import MainThread, Standing
 from ddpquiz.ranks.inside.source_location import is_between, outward
-from ddpquiz.ranks.inside.standing import MainThread, Standing
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL

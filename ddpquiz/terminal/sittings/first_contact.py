@@ -14,7 +14,7 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.ranks import Ranks
+from ddpquiz.terminal.sittings.demo_runs import Ranks
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.proof_runner import CodeRun

@@ -18,8 +18,8 @@ from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
-from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
 from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
 

@@ -28,7 +28,7 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
-from ddpquiz.terminal.sittings.ranks import DemoVisit
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 from ddpquiz.terminal.sittings.steps import LessonScreen
 

@@ -30,6 +30,7 @@ from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey,
 from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import (
     COMMANDS,
     AnswerScreen,
@@ -41,7 +42,6 @@ from ddpquiz.terminal.sittings.question_view import (
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import (
     DEMO,
     PROOF,

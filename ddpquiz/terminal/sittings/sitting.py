@@ -20,7 +20,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, note_lines, prefixed
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
-from ddpquiz.terminal.sittings.ranks import PLAIN_VISIT, DemoOutcome, DemoVisit, Ranks
+from ddpquiz.terminal.sittings.demo_runs import PLAIN_VISIT, DemoOutcome, DemoVisit, Ranks
 
 _T = TypeVar("_T")
 _UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")

@@ -47,8 +47,8 @@ from ddpquiz.terminal.pages.steps import (
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
+from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
-from ddpquiz.terminal.sittings.ranks import DemoVisit
 from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
 
 if TYPE_CHECKING:

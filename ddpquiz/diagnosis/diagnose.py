@@ -1,0 +1,635 @@
+"""Why a job hangs or failed: `diagnose` is the one judge of a live run, of its record and of dumps.
+
+It looks at the evidence in this order. Ranks that formed other process groups than the rest (`forming_groups.py`), and
+calls that do not match (`mismatched_calls.py`), are certain. Otherwise ranks wait for others: it follows the waits to
+the ranks that do not wait themselves, and `rank_status.py` says what became of those.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from ddpquiz.diagnosis.awaited_keys import key_never_set, waits_for_keys
+from ddpquiz.diagnosis.diagnosis import (
+    ADVICE,
+    LONGER,
+    MIXED,
+    MORE_CALLS,
+    UNEVEN,
+    Diagnosis,
+    FaultKind,
+    RankPosition,
+    call_at,
+    position_of,
+    until_timeout,
+    wait,
+)
+from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
+from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
+from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
+from ddpquiz.diagnosis.rank_status import (
+    NO_RECORD,
+    RankStatus,
+    explain_failure,
+    find_statuses,
+    has_timed_out,
+    standing_in,
+    timeout_of,
+    what_became_of,
+)
+from ddpquiz.diagnosis.ranks_at_fault import singled_out
+from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
+from ddpquiz.events.collective import Collective
+from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.run_state import RunState
+from ddpquiz.events.run_summary import silent_faults
+from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.log_file import JobLog
+from ddpquiz.plural import plural
+
+_Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
+
+
+def diagnose(
+    state: RunState,
+    *,
+    absent: Collection[int] = (),
+    now: float | None = None,
+    seen: Mapping[int, float] | None = None,
+    stacks: Collection[RankStack] = (),
+) -> Diagnosis:
+    """What is wrong with a job, with what explains a call that does not match: a handler around it, or a thread.
+
+    `absent` are ranks of which nothing was recorded, with their status if they are a mapping, `now` is the end of what
+    is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote.
+    """
+    return _by_thread(_in_handler(_judge(state, absent, now, seen or {}, stacks), state), state)
+
+
+def _judge(
+    state: RunState, absent: Collection[int], now: float | None, seen: Mapping[int, float],
+    stacks: Collection[RankStack],
+) -> Diagnosis:  # fmt: skip
+    statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
+    blocked, order = _find_blocked(state), state.timeline.order
+    if verdict := different_groups(state, blocked):
+        return verdict
+    unlike = state.timeline.unlike()
+    stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)
+    if stuck:
+        return of_mismatch(*stuck, order)
+    verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
+    verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen)
+    verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
+    if verdict is None or {*verdict.culprits} <= waits_for_keys(state).keys():
+        verdict = key_never_set(state, blocked, statuses, state.time if now is None else now) or verdict
+    verdict = verdict or _late_arrival(state)
+    if verdict is None or verdict.fault in ("late", "dead", "absent"):
+        verdict = _of_failure(statuses, state, verdict) or verdict
+    if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
+        return of_mismatch(*unlike[0], order)
+    if (
+        verdict
+        and {*verdict.culprits} <= {*absent}
+        and (last := next((pair for pair in unlike if _is_last(pair[1], state)), None))
+    ):
+        return of_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
+    if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
+        verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
+    if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
+        verdict = _of_absence(tuple(sorted(absent)), state)
+    return (
+        verdict
+        or _of_interrupt(statuses, state)
+        or _of_death(statuses, state)
+        or _of_standstill(state)
+        or _of_standing(state, statuses)
+        or _of_silence(state, absent)
+        or _no_fault(state, absent)
+    )
+
+
+_CALLS: tuple[FaultKind, ...] = ("missing", "order", "signature", "late", "left")
+_HANDLED = (
+    "That exception comes first: it is printed only when the rank gets out of this call. In an `except` or `finally`, "
+    "make no call for which all ranks are needed; let the exception end the rank."
+)
+_THREADS = (
+    "A thread and the main thread call in the same group, and which of them comes first is chance on each rank. Give "
+    "the thread a group of its own (new_group on all ranks), or let one thread make all calls."
+)
+
+
+def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls, with the exceptions that ranks handle while they make theirs: those came before."""
+    handling = {
+        rank: handled for rank, handled in sorted(state.handled.items())
+        if rank in state.last_call and state.last_call[rank].number == handled.number and rank not in state.finished
+    }  # fmt: skip
+    ranks = tuple(rank for rank in handling if rank in verdict.culprits) or tuple(handling)
+    if verdict.fault not in _CALLS or not ranks or len(ranks) == state.ranks:
+        return verdict
+    first = handling[ranks[0]]
+    message = f": {first.message}" if first.message else ""
+    raised_at = f" raised at {format_place(first.file, first.line)}" if first.line else ""
+    alike = [rank for rank in ranks if (handling[rank].error, handling[rank].line) == (first.error, first.line)]
+    call = call_at(state.last_call[ranks[0]].operation)
+    sentence = f"{format_ranks(alike).capitalize()} called {call} while handling {first.error}{raised_at}{message}."
+    limits = () if verdict.fault in ("missing", "order", "signature") else verdict.limits  # who is wrong is known now
+    return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED, limits=limits)
+
+
+def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls that do not match, with other advice if a thread makes some of them."""
+    lines = {(each.file, each.line) for each in verdict.positions if each.line}
+    if verdict.fault not in ("missing", "order", "signature") or len(lines) < 2 or not lines & state.by_thread:
+        return verdict
+    return replace(verdict, advice=_THREADS)
+
+
+def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
+    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
+    if record.ras is not None:
+        found = add_ras(found, record.ras)
+    if record.stacks is not None:
+        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
+    return found or _of_record(record, state)
+
+
+def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by what it recorded and logged."""
+    if record.log is None:
+        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+        return _or_silent(_with_stack(found, state), state)
+    said = diagnose_log(record.log)
+    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
+
+
+def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on a record, with how to see the stack of a late rank if the job may still run."""
+    is_over = state.end or state.hung or state.exited or state.raised
+    if verdict.fault != "late" or not verdict.culprits or is_over:
+        return verdict
+    rank = verdict.culprits[0]
+    look = f"`ddpquiz where {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
+    return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
+
+
+def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict, or instead of none what makes the result wrong although nothing failed."""
+    faults = silent_faults(state.timeline, state.script) if found.fault == "none" else []
+    if not faults:
+        return found
+    return replace(found, fault="silent", sentence=" ".join(map(_capitalized, faults)), advice=_SILENT)
+
+
+_SILENT = (
+    "No rank failed and all calls fit together, so no error tells of this. --summary shows what else is to be gained."
+)
+
+
+def _capitalized(sentence: str) -> str:
+    """A sentence that begins with a line of the script stays as it is."""
+    return sentence if re.match(r"\S+:\d+: ", sentence) else sentence[0].upper() + sentence[1:]
+
+
+def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -> Diagnosis:
+    """The verdict on a record beside its logs: the record says who stands where, the logs who died.
+
+    `said` is what the logs say by themselves.
+    """
+    state = state.copy()
+    for event in failures_in(log, state.time):
+        if event.rank not in state.raised and event.rank not in state.exited and event.rank < record.ranks:
+            state.add(event)
+    said_last = last_words(log)
+    unknown = [rank for rank in record.missing if rank not in state.raised and rank not in state.exited]
+    absent = {rank: said_last.get(rank, NO_RECORD) for rank in unknown}
+    found = diagnose(state, absent=absent, now=record.until, seen=record.seen)
+    is_silent = said.fault in ("quiet", "stopped", "unknown")
+    if found.fault in ("none", "absent") and not is_silent:
+        open_ = found.limits if not said.culprits else [limit for limit in found.limits if limit != NO_RECORD.limit]
+        limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
+        return replace(said, positions=said.positions or found.positions, limits=limits)
+    if found.fault == "none" and said.fault == "quiet":
+        return _or_silent(found, state)
+    if found.fault == "none":
+        return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
+    limits = found.limits
+    if not is_silent and not {*said.culprits} & {*found.culprits}:
+        limits += (f"The logs by themselves say: {said.sentence}",)
+    return replace(found, limits=limits, evidence=said.evidence)
+
+
+def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:
+    """A note on which ranks wait for which in a run that may still go on; nothing has moved since `since` seconds."""
+    verdict = diagnose(state, now=now, stacks=stacks)
+    still = f"No operation and no line of output for {now - since:.0f} s."
+    first = (*verdict.culprits, 0)[0]
+    is_late = verdict.fault == "late" and first in state.pids
+    stack = f" `ddpquiz where {state.pids[first]}` shows the stack of rank {first}." if is_late else ""
+    return Note(now, first, f"{still} {_where_ranks_are(verdict, stacks, state)}{stack}")
+
+
+def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
+    """What the user learns who ends a run that does not move: where its ranks stood, and what to do about that."""
+    verdict = diagnose(state, stacks=stacks)
+    advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
+    return _where_ranks_are(verdict, stacks, state) + advice
+
+
+def tell_swallowed_failure(state: RunState) -> str:
+    """What broke in a run that ended well: the first collective that failed, and the script went on; "" if none did."""
+    failed = next(iter(state.timeline.unfinished), None)
+    if failed is None or not any(call.failed for call in failed.calls.values()):
+        return ""
+    ranks = tuple(rank for rank in failed.arrived if failed.calls[rank].failed)
+    who, call = format_ranks(ranks), call_at(failed.operation)
+    sentence = f"The script caught an error and went on: {call} had failed on {who}."
+    if missing := [rank for rank in failed.awaited if rank in state.last_call]:
+        last = state.last_call[missing[0]].operation
+        sentence += f" {format_ranks(missing).capitalize()} did not call it, and had last called {call_at(last)}."
+    return sentence
+
+
+def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack], state: RunState) -> str:
+    """What is wrong, or else where each rank is."""
+    if verdict.fault != "none":
+        return verdict.whole
+    places = ", ".join(f"{format_ranks(ranks)} {doing}" for doing, ranks in _alike_stacks(stacks, state).items())
+    return f"No rank waits in a recorded call: {places}. What holds them there is not known."
+
+
+# Whom the ranks wait for that do not go on.
+
+
+def _find_blocked(state: RunState) -> dict[int, Collective]:
+    """In which operation each rank is that does not go on, as far as the record shows."""
+    blocked: dict[int, Collective] = {}
+    for collective in state.timeline.unfinished:
+        for rank in collective.arrived:
+            call = collective.calls[rank]
+            is_open = call.ended is None or call.failed
+            waits = not call.operation.in_background or call.failed or call.blocks_script or state.blocked_in(rank)
+            if is_open and waits:
+                blocked.setdefault(rank, collective)
+    return dict(sorted(blocked.items()))  # whoever came first, the diagnosis reads the same
+
+
+def _is_stuck(collective: Collective, state: RunState) -> bool:
+    """True unless every call of the collective has ended well."""
+    calls = collective.calls.values()
+    if collective.complete and all(call.ended is not None and not call.failed for call in calls):
+        return any(rank in state.raised for rank in collective.members)
+    return True
+
+
+def _is_last(collective: Collective, state: RunState) -> bool:
+    """True if no rank has gone on after an operation."""
+    return all(state.last_call[rank].number == call.number for rank, call in collective.calls.items())
+
+
+def _of_waits(
+    blocked: _Blocked, state: RunState, statuses: dict[int, RankStatus], now: float, seen: Mapping[int, float]
+) -> Diagnosis | None:
+    """The diagnosis that names the ranks at the end of each chain of waits, which do not wait themselves."""
+    waits = {rank: collective for rank, collective in blocked.items() if collective.awaited}
+    if not waits:
+        return None
+    roots = {rank for collective in waits.values() for rank in collective.awaited if rank not in waits and rank >= 0}
+    roots = roots - blocked.keys() or roots  # the members of a group are not always known, nor whom those wait for
+    absent = {rank for rank in roots if statuses[rank].absent}
+    certain = {
+        rank for rank in roots - absent if not absent or statuses[rank].kind != "late" or _has_gone_on(rank, state)
+    }
+    for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("absent", absent), ("late", roots)):
+        awaited_in = {
+            rank: next(collective for collective in waits.values() if rank in collective.awaited)
+            for rank in ranks if statuses[rank].kind == kind
+        }  # fmt: skip
+        culprits = tuple(
+            rank for rank in sorted(awaited_in)
+            if _is_sure(awaited_in[rank], state, statuses[rank], min(now, seen.get(rank, now)))
+        )  # fmt: skip
+        if culprits:
+            collective = awaited_in[culprits[0]]
+            if kind == "left" and (extra := _extra_call(collective, culprits, state)):
+                return _of_extra_call(collective, culprits, extra, state)
+            return _of_root(culprits, collective, state, statuses, absent.difference(culprits))
+    return None if roots else circular_wait(waits, state.timeline.order)
+
+
+def _has_gone_on(rank: int, state: RunState) -> bool:
+    """True if a rank has surely left its last operation: another one went on from there that all had to enter.
+
+    The root of a broadcast may have failed there, because of a rank of which nothing is known.
+    """
+    last = state.last_call.get(rank)
+    if last is None or last.operation.op in (*ROOTED, *POINT_TO_POINT):
+        return False
+    for collective in state.timeline.unfinished:
+        if rank in collective.calls and collective.calls[rank].number == last.number:
+            others = {other: call for other, call in collective.calls.items() if other != rank and not call.failed}
+            return any(state.last_call[other].number > call.number for other, call in others.items())
+    return False  # it was an operation of other ranks, as far as is known
+
+
+def _is_sure(collective: Collective, state: RunState, status: RankStatus, until: float) -> bool:
+    """True unless a rank may come to an operation as usual, after the time until which it is known."""
+    is_silent = status.kind == "late" and not status.seen
+    is_moving = status.absent and until not in (state.time, math.inf)  # dumped while it went on
+    return not (is_silent or is_moving) or _is_long(collective, state, until)
+
+
+def _is_long(collective: Collective, state: RunState, now: float) -> bool:
+    """True if ranks wait much longer than operations usually take, so that they do not just meet later."""
+    since = max(call.issued for call in collective.calls.values())
+    usual = max((done.started - min(call.issued for call in done.calls.values())
+                 for done in state.timeline.collectives if done.started is not None), default=0.0)  # fmt: skip
+    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
+
+
+def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunState) -> Operation | None:
+    """The call that those who wait made and those who finished did not, if the former are at fault."""
+    extra = extra_call(collective, collective.arrived, finished, state.timeline.order)
+    return extra or (collective.operation if len(finished) > len(collective.arrived) else None)
+
+
+def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
+    """The diagnosis that some ranks made a call, or more calls, which the ranks that have finished did not make."""
+    callers, call = collective.arrived, call_at(extra)
+    who, others = format_ranks(callers), format_ranks(finished)
+    sites = state.timeline.order.sites(collective.group, collective.members)
+    is_shared = any(site.place == extra.place and at.keys() & {*finished} for site, at in sites)
+    sentence = f"Only {who} called {call}; {others} finished without it."
+    if is_shared:
+        whose = "its" if len(callers) == 1 else "their"
+        sentence = f"{who.capitalize()} made more calls than {others}, which finished without {whose} {call}."
+    return Diagnosis(
+        "missing", callers, sentence,
+        (position_of(callers, collective.operation), RankPosition(finished, "finished")),
+        collective.group, collective.members, collective.index,
+        advice=ADVICE["missing"] if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN,
+    )  # fmt: skip
+
+
+def _of_root(
+    culprits: tuple[int, ...], collective: Collective, state: RunState, statuses: dict[int, RankStatus],
+    absent: Collection[int],
+) -> Diagnosis:  # fmt: skip
+    """The diagnosis that ranks wait for the culprits; nothing is known of the `absent` ranks."""
+    operation = collective.operation
+    failed_at = min((call.ended for call in collective.calls.values() if call.failed and call.ended), default=math.inf)
+    of_culprits = {
+        rank: replace(statuses[rank], words="never called it")
+        if statuses[rank].kind == "left" and state.finished.get(rank, 0.0) > failed_at
+        else statuses[rank]
+        for rank in culprits
+    }  # a rank that finished after the others had given up lived while they waited
+    who, status = format_ranks(culprits), of_culprits[culprits[0]]
+    became = what_became_of(of_culprits)
+    seconds = timeout_of(state, collective.arrived)
+    waited = f"{format_ranks(collective.arrived)} waited" if seconds else wait(collective.arrived)
+    limit = until_timeout(seconds, _whose(operation))
+    sentence = f"{waited.capitalize()} in {call_at(operation)} for {who}{limit}: {became}."
+    last = state.last_call.get(culprits[0])
+    positions = [position_of(collective.arrived, operation), *(of_culprits[rank].position(rank) for rank in culprits)]
+    limits = _limits_of_absence(operation) if status.absent else ()
+    if absent:
+        limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
+    return Diagnosis(
+        status.kind, culprits, sentence, tuple(positions), collective.group, collective.members, collective.index,
+        f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
+        _advice(status.kind, operation, last.operation if last else None, gave_up=bool(seconds)),
+        limits,
+    )  # fmt: skip
+
+
+def _whose(operation: Operation) -> str:
+    """Whose time-out ends an operation: the script may give one to the wait for an asynchronous operation."""
+    return "" if operation.asynchronous or operation.op == "monitored_barrier" else "group's "
+
+
+def _late_arrival(state: RunState) -> Diagnosis | None:
+    """The ranks that came to an operation when the others had given it up after a time-out."""
+    for collective in state.timeline.unfinished:
+        calls = collective.calls
+        gave_up = [rank for rank in collective.arrived
+                   if calls[rank].failed and rank in state.raised and has_timed_out(state.raised[rank])]  # fmt: skip
+        ends = [end for rank in gave_up if (end := calls[rank].ended) is not None]
+        late = tuple(rank for rank in collective.arrived if ends and calls[rank].issued >= min(ends))
+        if not late:
+            continue
+        first, last = min(call.issued for call in calls.values()), calls[late[0]].operation
+        operation = calls[gave_up[0]].operation
+        after = format_seconds(min(calls[rank].issued for rank in late) - first)
+        sentence = (
+            f"{format_ranks(gave_up).capitalize()} waited in {call_at(operation)} for {format_ranks(late)}"
+            f"{until_timeout(timeout_of(state, gave_up), _whose(operation))}: "
+            f"{'it' if len(late) == 1 else 'they'} called {call_at(last)} {after} after the first of them."
+        )
+        positions = position_of(tuple(gave_up), operation), position_of(late, last)
+        return Diagnosis(
+            "late", late, sentence, positions, collective.group, collective.members, collective.index,
+            advice=f"{ADVICE['late']} {LONGER}",
+        )  # fmt: skip
+    return None
+
+
+def _advice(kind: FaultKind, operation: Operation, last: Operation | None, *, gave_up: bool) -> str:
+    """What to do about a rank for which others wait in an operation, or waited until they `gave_up`.
+
+    `last` is what the rank called last.
+    """
+    if kind == "late" and gave_up:
+        return f"{ADVICE[kind]} {LONGER}"
+    if kind == "left" and operation.bucket is not None:
+        return UNEVEN
+    repeats = last is not None and last.place == operation.place
+    return f"{ADVICE[kind]} {MIXED}" if kind == "left" and repeats else ADVICE[kind]
+
+
+def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
+    """What remains open if nothing is known of ranks, for which others wait in an operation."""
+    special = singled_out([operation])
+    if not special:
+        return (NO_RECORD.limit,)
+    who = format_ranks(sorted(special))
+    return NO_RECORD.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
+
+
+# Ranks that failed or are absent, although nothing in the calls of the others explains it.
+
+
+def _of_failure(
+    statuses: Mapping[int, RankStatus], state: RunState, waits: Diagnosis | None = None, *, of_consequence: bool = False
+) -> Diagnosis | None:
+    """Why the first rank failed by itself, if one did; `waits` says where others wait for a dead rank."""
+    failure = explain_failure(state, of_consequence=of_consequence)
+    if failure is None:
+        return None
+    positions = tuple(statuses[rank].position(rank) for rank in failure.culprits)
+    if waits is None or waits.fault not in ("dead", "absent"):
+        return replace(failure, positions=positions)
+    return replace(
+        failure, positions=(*waits.positions[:1], *positions), group=waits.group, members=waits.members,
+        index=waits.index,
+    )  # fmt: skip
+
+
+def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagnosis | None:
+    """Where ranks stood when somebody interrupted a job in which none waited for another one."""
+    interrupted = [rank for rank, raised in sorted(state.raised.items()) if raised.error == "KeyboardInterrupt"]
+    if not interrupted or len(interrupted) < len(state.raised):
+        return None
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for rank in interrupted:
+        places[statuses[rank].file, statuses[rank].line].append(rank)
+    texts = [
+        f"{format_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} at "
+        + (format_place(*place) if place[1] else "an unknown place")
+        for place, ranks in places.items()
+    ]
+    return Diagnosis(
+        "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
+        tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
+        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as is recorded.",),
+    )  # fmt: skip
+
+
+_INTERRUPTED = "If the job hung, look at these lines: what they wait for is outside of communication."
+
+
+def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:
+    """The ranks that died although none is known to wait for them, or failed without a known cause."""
+    dead = tuple(sorted(rank for rank, status in statuses.items() if status.kind == "dead" and not status.absent))
+    if not dead:
+        return None if state.hung else _of_failure(statuses, state, of_consequence=True)
+    sentence = f"{format_ranks(dead).capitalize()} {statuses[dead[0]].words}."
+    return Diagnosis("dead", dead, sentence, (statuses[dead[0]].position(dead[0]),), advice=ADVICE["dead"])
+
+
+def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
+    """The diagnosis that ranks left no record although the others recorded that they got stuck."""
+    last = max(state.last_call.values(), key=lambda event: event.time, default=None)
+    where = f" The last call of the others is {call_at(last.operation)}." if last else ""
+    sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
+    limits = [*_limits_of_absence(last.operation)] if last else [NO_RECORD.limit]
+    if last and last.operation.op in ROOTED and last.operation.peer is None:
+        limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
+    return Diagnosis("absent", absent, sentence, advice=ADVICE["absent"], limits=tuple(limits))
+
+
+def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
+    """The ranks whose record ends in the middle, where other ranks have recorded the end of their script."""
+    ended = state.exited.keys() | state.finished.keys()
+    silent = tuple(rank for rank in state.all_ranks if rank not in ended and rank not in absent)
+    if not silent or not ended:
+        return None
+    last = max(
+        (state.last_call[rank] for rank in silent if rank in state.last_call),
+        key=lambda event: event.time,
+        default=None,
+    )
+    after = f" after {call_at(last.operation)}" if last else ""
+    sentence = (
+        f"The record of {format_ranks(silent)} ends{after} without the end of the script, which "
+        f"{format_ranks(sorted(ended))} reached."
+    )
+    positions = tuple(
+        RankPosition((rank,), "recorded nothing more", *state.places.get(rank, ("", 0))) for rank in silent
+    )
+    limits = (_MAY_LIVE, _ABORTS) if last and last.operation.asynchronous else (_MAY_LIVE,)
+    return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=limits)
+
+
+_MAY_LIVE = "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit()."
+_ABORTS = (
+    "That operation ran in the background. If nobody waited for it, torch aborts a process that ends meanwhile "
+    '("terminate called without an active exception").'
+)
+
+# A job that hangs outside of recorded calls, one that shows no fault, and one that has not communicated so far.
+
+_AGAIN = (
+    "If the job has just begun, diagnose it again in a moment: ranks import libraries and load data before they "
+    "communicate. `ddpquiz watch` follows a job while it runs."
+)
+
+
+def _of_standstill(state: RunState) -> Diagnosis | None:
+    """Where the ranks of a run are that hangs for a reason that no call shows, such as a lock."""
+    if state.hung is None:
+        return None
+    groups = _alike_stacks(state.hung.ranks, state)
+    texts = [f"{format_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {doing}" for doing, ranks in groups.items()]
+    waiting = {stack.rank for stack in state.hung.ranks if stack.waits_in}
+    culprits = tuple(sorted({*state.all_ranks} - waiting)) or state.all_ranks
+    sentence = f"No rank made progress for {state.hung.seconds:g} s: {', '.join(texts)}."
+    return Diagnosis("late", culprits, sentence, advice=ADVICE["late"])
+
+
+def _alike_stacks(stacks: Collection[RankStack], state: RunState) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for stack in stacks:
+        place = f"at {format_place(stack.file, stack.line)}" if stack.line else "stopped, or busy in native code"
+        inside, what_for = stack.waits_in, ""
+        if not inside and (stands := standing_in(stack.rank, state)):
+            inside, what_for = stands
+        groups.setdefault(f"in {inside} {place}{what_for}" if inside else place, []).append(stack.rank)
+    return groups
+
+
+def _of_standing(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+    """The ranks that have stood still for long outside of communication, and have not ended."""
+    ended = state.exited.keys() | state.finished.keys() | state.raised.keys()
+    standing = {
+        rank: status for rank, status in statuses.items()
+        if rank not in ended and standing_in(rank, state) and state.time - state.stands[rank].time >= _STANDS
+    }  # fmt: skip
+    if not standing:
+        return None
+    positions = tuple(status.position(rank) for rank, status in standing.items())
+    became = what_became_of(standing)
+    culprits = tuple(standing)
+    who = "" if became.startswith("rank") else format_ranks(culprits)
+    texts = became if not who else f"{who}{became.removeprefix('it').removeprefix('they')}"
+    sentence = f"{texts[0].upper()}{texts[1:]}. No rank waits for another one in a recorded call."
+    return Diagnosis(
+        "late", culprits, sentence, positions, advice=ADVICE["late"],
+        limits=("Whether that ends by itself is not known.",),
+    )  # fmt: skip
+
+
+_STANDS = 5.0  # seconds
+
+
+def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
+    """The diagnosis that all known calls match."""
+    count = state.timeline.count
+    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
+    if unlike := unlike_groups(state):
+        limits += (f"{unlike.sentence} That did no harm this time. {unlike.advice}",)
+    if count:
+        sentence = f"The calls of all ranks fit together, in {plural(count, 'recorded operation')}."
+        return Diagnosis("none", (), sentence, advice=ADVICE["none"], limits=limits)
+    if running := _still_running(state):
+        sentence = "The ranks have recorded no communication so far."
+        return Diagnosis("none", (), sentence, running, advice=_AGAIN, limits=limits)
+    return Diagnosis("none", (), "The ranks recorded no communication.", advice=ADVICE["none"], limits=limits)
+
+
+def _still_running(state: RunState) -> tuple[RankPosition, ...]:
+    """Where ranks that have not ended were last seen."""
+    places = defaultdict[tuple[str, int], list[int]](list)
+    for rank in sorted(state.pids.keys() - state.finished.keys() - state.exited.keys()):
+        places[state.places.get(rank, ("", 0))].append(rank)
+    return tuple(
+        RankPosition(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)
+        for place, ranks in places.items()
+    )
