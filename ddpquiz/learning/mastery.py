@@ -40,7 +40,8 @@ _ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
     "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question, "
-    "predictions included, and by the labs that you passed; of several answers on one day, the first counts."
+    "predictions included, and by the labs that you passed; of several answers on one day, the first counts. Answers "
+    "in lessons do not count."
 )
 WORDS = (
     "Strong: the whole range is over 70%, and half of the hard questions or more were right. Weak: the whole range is "

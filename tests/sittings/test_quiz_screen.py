@@ -200,7 +200,8 @@ Verdict on ring
 What the percentages mean
   The range is how much of a concept you probably know (80% sure), judged by
   your last answer to each question, predictions included, and by the labs that
-  you passed; of several answers on one day, the first counts.
+  you passed; of several answers on one day, the first counts. Answers in
+  lessons do not count.
   Strong: the whole range is over 70%, and half of the hard questions or more
   were right. Weak: the whole range is under 50%. Fair: neither, and the whole
   range lies between 35 and 85%. Otherwise there is no verdict yet.

@@ -19,6 +19,7 @@ from ddpquiz.learning.guided_path import (
     load_history,
     next_path,
     route,
+    step_item,
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.paths import own_labs_dir
@@ -97,13 +98,16 @@ class PathScreen(SittingScreen):
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
         where = [Text(f"Next is {self.path.position}." if now else "You have finished this path.", style="accent")]
-        read = any(each.stage is StageName.LESSON and each.state is StageState.DONE for each in self.path.stages)
-        ends = ending(self.context, concept) if concept.in_steps and read else ()
+        states = {each.stage: each.state for each in self.path.stages}
         above: list[RenderableType] = [Barred(prose(concept.idea))]
-        if ends:
-            able, back = ends
-            above = [Text(), prose(f"✓ {able}", "good")]
-            where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
+        if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
+            able, back = ending(self.context, concept)
+            known = history_of(self.context).stages
+            steps = [known.get(step_item(concept, step)) for step in range(len(concept.steps))]
+            if steps.count(StageState.SKIPPED) <= len(steps) / 2:
+                above = [Text(), prose(f"✓ {able}", "good")]
+            if states.get(StageName.CARDS) is not StageState.SKIPPED:
+                where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
         return Group(*head, stages(self.path), Text(), *where, Text())
 
