@@ -102,7 +102,7 @@ def test_an_editor_that_the_learner_chose_opens_at_once(home, editor, tmp_path):
     terminal.press("q")
     assert terminal.end() == 0
     assert (
-        "vim opens. I lets you type; esc, then :wq and enter, saves and leaves.\r\nTo use another editor, set EDITOR."
+        "vim opens. Press i to type; esc, then :wq and enter, saves and leaves.\r\nTo use another editor, set EDITOR."
         in terminal.raw
     )
 

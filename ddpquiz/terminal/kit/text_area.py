@@ -151,7 +151,7 @@ def open_file(file: Path) -> None:
 _USUAL = ("nano", "editor", "vim", "vi")  # the first of them names its keys on the screen
 _HOW_TO_LEAVE = {  # by what the name of a program begins with
     ("nano", "pico"): "Ctrl+o and enter save, ctrl+x leaves.",
-    ("vi", "nvim"): "I lets you type; esc, then :wq and enter, saves and leaves.",
+    ("vi", "nvim"): "Press i to type; esc, then :wq and enter, saves and leaves.",
     ("emacs",): "Ctrl+x ctrl+s saves, ctrl+x ctrl+c leaves.",
     ("micro",): "Ctrl+s saves, ctrl+q leaves.",
 }
