@@ -234,6 +234,8 @@ _GLOG = re.compile(r"\[?(?P<level>[IWEF])(?P<month>\d?\d)(?P<day>\d\d) (?P<clock
 _GLOG_FRONT = re.compile(r"^\[?[IWEF]\d{3,4} [\d:.]+ (?:\d+ )?\S+:\d+\] |^\[[IWEF] \S+:\d+\] ")
 
 
+_MOST_RANKS = 65536  # of a job whose log is read; a larger number is damage
+_LONG_NUMBER = re.compile(r"\d{19,}")
 _GLUED = re.compile(r"(?<=[^\s:\]])(?=\[rank\d{1,4}\]:[\[ ])")  # two ranks wrote at once
 
 
@@ -246,6 +248,17 @@ class _Text(NamedTuple):
     second: int | None
     logged: bool
     is_timed: bool = True
+
+
+def _ranks_of(fact: LogFact) -> set[int]:
+    """The ranks that a line names."""
+    one = {getattr(fact, "rank", None), getattr(fact, "other", None)} - {None}
+    return {*one, *getattr(fact, "ranks", ())}
+
+
+def short_numbers(text: str) -> str:
+    """A text whose numbers have at most 18 digits: no program means longer ones, and Python may refuse to read them."""
+    return _LONG_NUMBER.sub(lambda found: found[0][:18], text)
 
 
 def _second(month: str | None, day: str | None, clock: str) -> int | None:
@@ -478,7 +491,7 @@ class _Reader:
                 labelled, pieces = _is_labelled(pieces)
                 number, whole = 1, True
                 for piece in pieces:
-                    for part in _parts(piece):
+                    for part in _parts(short_numbers(piece)):
                         self._line(part, number, labelled=labelled)
                     whole = piece.endswith("\n")
                     number += whole
@@ -503,10 +516,10 @@ class _Reader:
             if isinstance(fact, LoggedError) and not fact.uncaught and writer.lines_since > 0:
                 went_on.append(fact)
         order = {name: number for number, name in enumerate(names)}
-        facts = tuple(sorted(self._facts, key=lambda fact: (order[fact.at.file], fact.at.number)))
-        named = {*self._seen, *(fact.rank for fact in facts if fact.rank is not None)}
-        named |= {rank for fact in facts if isinstance(fact, (LoggedLaggards, LoggedNotice)) for rank in fact.ranks}
-        named |= {fact.other for fact in facts if isinstance(fact, LoggedMismatch)}
+        real = [fact for fact in self._facts if max(_ranks_of(fact), default=0) < _MOST_RANKS]  # others are no ranks
+        facts = tuple(sorted(real, key=lambda fact: (order[fact.at.file], fact.at.number)))
+        named = {rank for rank in self._seen if rank < _MOST_RANKS}.union(*map(_ranks_of, facts))
+        went_on = [fact for fact in went_on if fact in real]
         return JobLog(
             facts, max(ranks, self._size, max(named, default=0) + 1), tuple(sorted(named)), names, self._lines,
             self._has_launcher, tuple(went_on),

@@ -16,7 +16,7 @@ from typing import Any
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import MAX_RANKS
 from ddpquiz.events.formatting import Frame
-from ddpquiz.jobs.log_file import ranks_of_files, without_front
+from ddpquiz.jobs.log_file import ranks_of_files, short_numbers, without_front
 
 Frames = tuple[Frame, ...]  # the innermost call first
 _MOST_FRAMES = 1000
@@ -288,7 +288,7 @@ class _TextReader:
 
     def looks(self, lines: Iterable[str]) -> list[_Look]:
         for number, line in enumerate(lines, 1):
-            text, rank = line.rstrip(), None
+            text, rank = short_numbers(line.rstrip()), None
             if text.startswith("[") or _LABEL.match(text):
                 front = without_front(text, labelled=not text.startswith("["))
                 text, rank = front.text.rstrip(), front.rank if front.rank is not None else front.local

@@ -1,7 +1,22 @@
 """Files of every kind are foreign data: whatever they hold, the command that reads them says so, and steers no terminal."""
 
+import re
+from pathlib import Path
+
 import mutated_files
 import pytest
+
+from ddpquiz.diagnosis.diagnose import diagnose_record
+from ddpquiz.errors import UserError
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.job_reader import read_job
+
+DATA = Path(__file__).parents[1] / "data"
+TEXTS = sorted(
+    path
+    for path in [*DATA.glob("logs/*/*"), *DATA.glob("nccl/*/*"), *DATA.glob("stacks/*/*"), *DATA.glob("ras/*")]
+    if path.is_file()
+)
 
 
 @pytest.mark.parametrize("kind", mutated_files.KINDS)
@@ -16,3 +31,22 @@ def test_a_mutated_file_is_read_or_refused_in_a_sentence(tmp_path, monkeypatch, 
 def test_a_progress_file_whose_header_names_a_format_that_sqlite_never_wrote_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
     assert mutated_files.attack("progress file", range(707, 708), tmp_path)[0] == []
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(DATA)))
+def test_a_number_may_have_any_length_wherever_one_stands(tmp_path, path):
+    lines = path.read_text("utf-8", errors="replace").splitlines(keepends=True)
+    places = {re.sub(r"\d+", "N", line): number for number, line in enumerate(lines) if re.search(r"\d", line)}
+    for number in list(places.values())[:200]:
+        for digits in re.finditer(r"\d+", lines[number]):
+            line = lines[number][: digits.end()] + "7" * 5000 + lines[number][digits.end() :]
+            foreign = tmp_path / path.name
+            foreign.write_text("".join([*lines[:number], line, *lines[number + 1 :]]), "utf-8")
+            try:
+                record = read_job([foreign])
+                state = RunState()
+                for event in record.events:
+                    state.add(event)
+                diagnose_record(record, state)
+            except UserError:
+                pass

@@ -27,6 +27,7 @@ import tempfile
 import termios
 import threading
 import time
+import types
 import weakref
 from pathlib import Path
 
@@ -304,7 +305,10 @@ class ServerFork(subprocess.Popen):
         gc.set_threshold(700, 10, 10)
         sys.argv = ["-c", *args[3:]]
         sys.path[0] = ""
-        exec(args[2], {"__name__": "__main__"})
+        started = sys.modules["__main__"] = types.ModuleType("__main__")
+        if "__annotations__" in globals():  # as in a new interpreter; not in all versions of Python
+            started.__annotations__ = {}
+        exec(args[2], vars(started))
 
 
 def finish(work):

@@ -79,8 +79,8 @@ def test_the_names_in_a_command_line_exist(words):
             assert plain[0] in GROUP.commands[words[0]].commands
 
 
-# What cannot succeed here: it needs a second machine, a shell, a terminal, your own package, reviews, a backup, or a
-# measured machine. `bench` itself would measure for a minute; it has tests of its own.
+# What cannot succeed here: it needs a second machine, a running job, a shell, a terminal, your own package, reviews, a
+# backup, or a measured machine. `bench` itself would measure for a minute; it has tests of its own.
 NEEDS_MORE = {
     "--rdzv-endpoint",
     "--install-completion",
@@ -91,6 +91,7 @@ NEEDS_MORE = {
     "optimize",
     "restore-backup",
     "bench",
+    "where",
 }
 
 
