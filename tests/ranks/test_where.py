@@ -23,9 +23,12 @@ def in_background():
     time.sleep(1000)
 def in_a_child():
     print("child: ready")
+    os.write(printed[1], b"x")
     time.sleep(1000)
 def in_the_script():
+    os.read(printed[0], 1)  # two processes that print at once may mix their lines
     print("main: ready"); time.sleep(1000)
+printed = os.pipe()
 threading.Thread(target=in_background, daemon=True).start()
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
 has_printed.wait()
@@ -121,7 +124,7 @@ def test_the_command_draws_lines_and_functions(rank):
         [sys.executable, "-m", "ddpquiz", "where", str(rank)], capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.startswith(f"rank 0, process {rank}\n  main thread\n")
-    assert "script.py:12  in_the_script  print(" in ran.stdout
+    assert "script.py:14  in_the_script  print(" in ran.stdout
     assert "a child of rank 0, process " in ran.stdout
 
 
