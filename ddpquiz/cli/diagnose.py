@@ -71,9 +71,7 @@ def diagnose(
     record = read_job(paths, nproc)
     if save and record.is_unrecorded and save.suffix != ".html":
         raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
-    state = RunState()
-    for event in record.events:
-        state.add(event)
+    state = RunState.after(record.events)
     verdict = diagnose_record(record, state)
     if save:
         _save_verdict(record, state, verdict, save)

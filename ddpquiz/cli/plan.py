@@ -444,7 +444,5 @@ def _save(plan: Plan, run: PipelineRun, path: Path) -> None:
     from ddpquiz.events.run_state import RunState  # noqa: PLC0415
 
     saving.format_of(path)
-    events, state = _events(plan, _shorter(plan, run)), RunState()
-    for event in events:
-        state.add(event)
-    saving.save(events, state, path)
+    events = _events(plan, _shorter(plan, run))
+    saving.save(events, RunState.after(events), path)

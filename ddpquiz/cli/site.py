@@ -46,8 +46,6 @@ def run_pages(demos: set[str]) -> dict[str, str]:
     for name in sorted(demos):
         path = recordings_dir() / f"{name}.json"
         if path.is_file():
-            events, state = saved_run.read(path), RunState()
-            for event in events:
-                state.add(event)
-            pages[name] = page_of(events, state, None, "../index.html#runs")
+            events = saved_run.read(path)
+            pages[name] = page_of(events, RunState.after(events), None, "../index.html#runs")
     return pages

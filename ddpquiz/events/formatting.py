@@ -135,7 +135,10 @@ def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[st
 
 
 def is_library(file: str) -> bool:
-    """Whether a frame's file is none of the user's. py-spy shortens files of libraries: `torch/cuda/graphs.py`."""
+    """Whether the file of a frame belongs to a library or to Python.
+
+    py-spy shortens files of libraries: `torch/cuda/graphs.py`.
+    """
     if PurePath(file).is_absolute() or file.startswith("<"):
         return bool(_LIBRARY.search(file))
     top = PurePath(file).parts[0].removesuffix(".py") if file else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,14 @@ class RunState:
     hung: events.Hung | None = None
     end: events.End | None = None
     only_broken_claims: bool = False  # of the asserts of a script that is not a demo, show only those that fail
+
+    @classmethod
+    def after(cls, past: Iterable[events.Event]) -> RunState:
+        """The state of a run after these events."""
+        state = cls()
+        for event in past:
+            state.add(event)
+        return state
 
     def add(self, event: events.Event) -> None:
         self.timeline.add(event)

@@ -256,6 +256,11 @@ def _ranks_of(fact: LogFact) -> set[int]:
     return {*one, *getattr(fact, "ranks", ())}
 
 
+def _names_ranks(fact: LogFact) -> bool:
+    """Whether the numbers that a line gives to ranks can be ranks."""
+    return max(_ranks_of(fact), default=0) < _MOST_RANKS
+
+
 def short_numbers(text: str) -> str:
     """A text whose numbers have at most 18 digits: no program means longer ones, and Python may refuse to read them."""
     return _LONG_NUMBER.sub(lambda found: found[0][:18], text)
@@ -513,13 +518,12 @@ class _Reader:
         went_on = []
         for index, writer in self._unsure.items():
             fact = self._facts[index]
-            if isinstance(fact, LoggedError) and not fact.uncaught and writer.lines_since > 0:
+            if isinstance(fact, LoggedError) and not fact.uncaught and writer.lines_since > 0 and _names_ranks(fact):
                 went_on.append(fact)
         order = {name: number for number, name in enumerate(names)}
-        real = [fact for fact in self._facts if max(_ranks_of(fact), default=0) < _MOST_RANKS]  # others are no ranks
+        real = filter(_names_ranks, self._facts)
         facts = tuple(sorted(real, key=lambda fact: (order[fact.at.file], fact.at.number)))
         named = {rank for rank in self._seen if rank < _MOST_RANKS}.union(*map(_ranks_of, facts))
-        went_on = [fact for fact in went_on if fact in real]
         return JobLog(
             facts, max(ranks, self._size, max(named, default=0) + 1), tuple(sorted(named)), names, self._lines,
             self._has_launcher, tuple(went_on),

@@ -58,6 +58,7 @@ class GuidedPath:
     demo: DemoLink | None = None
     lab: LabTitle | None = None
     step: int = 0  # the first open step of the lesson, counted from 0; 0 if none is open
+    skipped: int = 0  # steps of the lesson
 
     @property
     def current(self) -> PathStage | None:
@@ -171,7 +172,8 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
     asked = min(_ASKED, len(others))
     questions = max(0, asked - sum(key in history.answered for key in others))
     steps = range(len(concept.steps)) if concept.in_steps else ()
-    open_steps = [step for step in steps if step_item(concept, step) not in history.stages]
+    states = [history.stages.get(step_item(concept, step), StageState.OPEN) for step in steps]
+    open_steps = [step for step in steps if states[step] is StageState.OPEN]
     outside = not concept.in_steps  # the prediction, the demo and the questions are stages of their own
     done = {  # by the log, if the path has this stage
         StageName.LESSON: bool(steps) and not open_steps,
@@ -193,7 +195,7 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
         return StageState.DONE if done[stage] else said
 
     every = tuple(PathStage(stage, state(stage), *counts.get(stage, ())) for stage in done)
-    return GuidedPath(concept, every, link, lab, next(iter(open_steps), 0))
+    return GuidedPath(concept, every, link, lab, next(iter(open_steps), 0), states.count(StageState.SKIPPED))
 
 
 def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:

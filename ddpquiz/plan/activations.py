@@ -23,6 +23,12 @@ class Split(NamedTuple):
     sequence_parallel: bool = False
 
 
+def _inner_size(model: Transformer, *, moe: bool) -> int:
+    """The numbers between a token's matrices of an MLP, or of all experts that it uses."""
+    experts = model.experts if moe else None
+    return experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+
+
 @cache
 def _split_numbers(model: Transformer, *, moe: bool) -> float:
     """The numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
@@ -32,10 +38,7 @@ def _split_numbers(model: Transformer, *, moe: bool) -> float:
     """
     q, v = model.query_size, model.value_size
     attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
-    inside = 3 if model.gated else 2
-    if not (moe and (experts := model.experts)):
-        return attention + inside * model.ffn
-    return attention + inside * experts.ffn * (experts.active + experts.shared)
+    return attention + (3 if model.gated else 2) * _inner_size(model, moe=moe)
 
 
 @cache
@@ -88,8 +91,7 @@ def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) ->
     It keeps the result of every second matrix product (queries, values, and the first and the last of the MLP) and of
     attention, and computes the others again (torchtitan, activation_checkpoint "selective", option "op").
     """
-    experts = model.experts if moe else None
-    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    inside = _inner_size(model, moe=moe)
     parted = model.heads * model.query_size + (model.kv_heads + model.heads) * model.value_size + inside
     whole = model.hidden if model.gated else 0
     return tokens * (NUMBER * (parted / split.tp + whole) + 4 * model.heads / split.tp)
@@ -169,8 +171,7 @@ def split_moves(model: Transformer, *, moe: bool) -> float:
     """
     q, v = model.query_size, model.value_size
     attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
-    experts = model.experts if moe else None
-    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    inside = _inner_size(model, moe=moe)
     return NUMBER * (attention + (3 if model.gated else 2) * inside)
 
 
@@ -186,8 +187,7 @@ def score_moves(model: Transformer, sequence: int) -> float:
 @cache
 def repeated_flops(model: Transformer, *, moe: bool) -> int:
     """The FLOP of a token's products that selective-op repeats: of keys, of attention's result, of a gate."""
-    experts = model.experts if moe else None
-    inside = experts.ffn * (experts.active + experts.shared) if experts else model.ffn
+    inside = _inner_size(model, moe=moe)
     wide = model.kv_heads * model.query_size + model.heads * model.value_size + (inside if model.gated else 0)
     return 2 * model.hidden * wide
 

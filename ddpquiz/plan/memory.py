@@ -29,9 +29,7 @@ from ddpquiz.plan.model import Transformer, expert_matrices
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 
 HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
-MARGIN = (
-    0.1  # share by which a prediction may be wrong; of the published runs in docs/plan.md, nine in ten miss by less
-)
+MARGIN = 0.1  # share by which a prediction may be wrong; nine in ten of docs/published-runs.md miss by less
 
 
 class Fit(StrEnum):

@@ -137,7 +137,7 @@ def _own_processes() -> Iterator[int]:
 
 
 def _rank_of(pid: int) -> _Rank | None:
-    """The rank that a process is, or has inherited; None if it is none, or not a program of Python."""
+    """The rank of a process, or that of the process that started it; None if it has no rank or does not run Python."""
     if (ours := rank_of_ours(pid)) is not None:
         return _Rank(pid, ours, 0, f"ddpquiz {_parent(pid)}", -1)
     environment = _environment(pid)

@@ -44,9 +44,6 @@ def test_a_number_may_have_any_length_wherever_one_stands(tmp_path, path):
             foreign.write_text("".join([*lines[:number], line, *lines[number + 1 :]]), "utf-8")
             try:
                 record = read_job([foreign])
-                state = RunState()
-                for event in record.events:
-                    state.add(event)
-                diagnose_record(record, state)
+                diagnose_record(record, RunState.after(record.events))
             except UserError:
                 pass

@@ -17,10 +17,8 @@ DATA = Path(__file__).parents[1] / "data"
 
 def judged(*paths, ranks=0):
     """Return the verdict on files, as `ddpquiz diagnose` makes it."""
-    record, state = read_job(paths, ranks), RunState()
-    for event in record.events:
-        state.add(event)
-    return diagnose_record(record, state)
+    record = read_job(paths, ranks)
+    return diagnose_record(record, RunState.after(record.events))
 
 
 # Of each log: the fault, the ranks at fault, what the sentence says, and the first line that it quotes.

@@ -85,10 +85,8 @@ def dumped(tmp_path, seconds):
     os.utime(path, ns=(at, at))
     from ddpquiz.jobs.job_reader import read_job
 
-    record, state = read_job(tmp_path), RunState()
-    for event in record.events:
-        state.add(event)
-    return diagnose_record(record, state)
+    record = read_job(tmp_path)
+    return diagnose_record(record, RunState.after(record.events))
 
 
 def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path):

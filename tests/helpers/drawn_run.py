@@ -25,10 +25,7 @@ def said(rank, label, value):
 
 
 def seen(*events, began=BEGAN):
-    picture = RunState()
-    for event in (began, *events):
-        picture.add(event)
-    return picture
+    return RunState.after((began, *events))
 
 
 def drawn(picture, width=60):

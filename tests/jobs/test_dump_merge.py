@@ -17,10 +17,7 @@ from ddpquiz.jobs.job_reader import read_job
 
 
 def verdict(record):
-    state = RunState()
-    for event in record.events:
-        state.add(event)
-    return diagnose_record(record, state)
+    return diagnose_record(record, RunState.after(record.events))
 
 
 def issued(record, rank):

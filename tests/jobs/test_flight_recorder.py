@@ -263,10 +263,7 @@ NCCL = Path(__file__).parent.parent / "data/nccl"  # logs and dumps of real jobs
 
 
 def test_groups_that_ranks_use_in_opposite_orders_are_named_where_the_calls_read_the_same():
-    state = RunState()
     job = read_dumps(sorted(NCCL.joinpath("order_timeout").glob("trace_*")))
-    for event in job.events:
-        state.add(event)
-    assert diagnose_record(job, state).sentence == (
+    assert diagnose_record(job, RunState.after(job.events)).sentence == (
         "Rank 1 called all_reduce at job.py:13 for group 2 where rank 0 called all_reduce at job.py:13 for group 1."
     )

@@ -48,10 +48,7 @@ def judge(tmp_path):
         for name, text in others.items():
             (tmp_path / f"{name}.txt").write_text(text)
         record = read_job(tmp_path)
-        state = RunState()
-        for event in record.events:
-            state.add(event)
-        return record, diagnose_record(record, state)
+        return record, diagnose_record(record, RunState.after(record.events))
 
     return judge
 

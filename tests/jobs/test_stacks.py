@@ -21,10 +21,7 @@ TOLD = "Ranks 0 and 2 are in all_reduce at train.py:22. Rank 1 is not there: it 
 
 def judge(*paths):
     record = read_job([*paths])
-    state = RunState()
-    for event in record.events:
-        state.add(event)
-    return record, diagnose_record(record, state)
+    return record, diagnose_record(record, RunState.after(record.events))
 
 
 @pytest.mark.parametrize("form", ["faulthandler", "py_spy", "py_spy_json", "served"])

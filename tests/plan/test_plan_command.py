@@ -201,9 +201,7 @@ def test_a_number_of_gpus_that_the_layout_cannot_use_names_one_that_it_can(home)
 
 def test_ranks_that_are_done_with_a_schedule_wait_for_the_end_of_the_step(home):
     events = piped(home, *JOB, "--batch", "64", "--schedule", "--json").stdout.splitlines()
-    state = RunState()
-    for event in map(decode, events):
-        state.add(event)
+    state = RunState.after(map(decode, events))
     shares = [each.waiting / each.lifetime for each in state.timeline.totals(state.time).values()]
     assert shares == pytest.approx([3 / 11] * 4, abs=0.01)  # the bubble of 4 stages and 8 micro-batches
 

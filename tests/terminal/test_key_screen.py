@@ -215,9 +215,7 @@ def ended():
     """The screen of a run that is over, with its first frame painted."""
     console = style.console(io.StringIO(), width=60)
     console.size = (60, 10)
-    state = RunState()
-    for event in EVENTS:
-        state.add(event)
+    state = RunState.after(EVENTS)
     screen = Screen(console)
     shown = EndScreen(state, EVENTS, screen, ScriptedKeys(), "")
     shown.paint(screen)

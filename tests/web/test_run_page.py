@@ -126,21 +126,16 @@ def test_a_file_that_is_no_python_does_not_get_into_a_page(tmp_path):
     secret = tmp_path / "key.txt"
     secret.write_text("secret\n" * 9)
     call = Operation("barrier", (0, 1), None, (), "", 0, str(secret), 7)
-    state = RunState()
     events = [Began(str(secret), (), 2, "cpu", "gloo", ""), Issued(0.1, 0, 1, call), End(9.0, True, 0, 0)]
-    for event in events:
-        state.add(event)
-    assert "secret\\n" not in (text := saving.page_of(events, state, None))
+    assert "secret\\n" not in (text := saving.page_of(events, RunState.after(events), None))
     assert data_of(text)["source"] is None
     assert data_of(text)["operations"]["lines"] == [["key.txt:7", ""]]
 
 
 def test_of_a_long_run_a_page_holds_the_end_and_says_so(monkeypatch):
     monkeypatch.setattr(saving, "PAGE_EVENTS", 300)
-    state, events = RunState(), [BEGAN, *calls(200), End(90.0, True, 0, 0)]
-    for event in events:
-        state.add(event)
-    data = data_of(saving.page_of(events, state, None))
+    events = [BEGAN, *calls(200), End(90.0, True, 0, 0)]
+    data = data_of(saving.page_of(events, RunState.after(events), None))
     assert data["isCut"]
     assert 50 <= len(data["calls"]["ranks"]) <= 300
     assert data["logs"]["texts"][-1] == "200"

@@ -60,10 +60,7 @@ def opened(browser):
 
 
 def page_of(events, path):
-    state = RunState()
-    for event in events:
-        state.add(event)
-    path.write_text(saving.page_of(events, state, None), "utf-8")
+    path.write_text(saving.page_of(events, RunState.after(events), None), "utf-8")
     return path
 
 

@@ -29,9 +29,7 @@ def print_run(run: Run, console: Console, *, summary: bool = False) -> RunState:
 
 def print_saved(events: Sequence[Event], console: Console) -> RunState:
     """Print a saved run."""
-    state = RunState()
-    for event in events:
-        state.add(event)
+    state = RunState.after(events)
     print_events(events, state, console, complaints())
     return state
 

@@ -99,7 +99,7 @@ class _Drafts:
         self.left[prompt] = text.strip()
 
     def resume(self, prompt: str) -> tuple[str, str]:
-        """The text that was begun for a prompt, and a sentence about it; two empty texts if there is none."""
+        """The unfinished text for a prompt, and a sentence that says so; both are empty if there is no such text."""
         here, before = self.left.pop(prompt, ""), self._saved.pop(prompt, "")
         if not here and not before:
             return "", ""

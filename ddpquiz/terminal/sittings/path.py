@@ -19,7 +19,6 @@ from ddpquiz.learning.guided_path import (
     load_history,
     next_path,
     route,
-    step_item,
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.paths import own_labs_dir
@@ -102,9 +101,7 @@ class PathScreen(SittingScreen):
         above: list[RenderableType] = [Barred(prose(concept.idea))]
         if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
             able, back = ending(self.context, concept)
-            known = history_of(self.context).stages
-            steps = [known.get(step_item(concept, step)) for step in range(len(concept.steps))]
-            if steps.count(StageState.SKIPPED) <= len(steps) / 2:
+            if self.path.skipped <= len(concept.steps) / 2:
                 above = [Text(), prose(f"✓ {able}", "good")]
             if states.get(StageName.CARDS) is not StageState.SKIPPED:
                 where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
