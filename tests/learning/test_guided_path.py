@@ -216,7 +216,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     assert seat.seen == [("study", "ring"), ("test", "ring", 2), ("fast-ring", "6 of 6: lab")]
     shown = screen(seat)
     assert "6 lab         skipped  A fast ring" in shown
-    assert "You have finished this path." in shown
+    assert "You have finished this concept." in shown
     assert "enter next concept · 1-6 stage" in shown.replace("n next concept", "enter next concept")
     press(seat, "1")
     assert screen(seat).startswith("1 of 6: lesson")
@@ -290,7 +290,7 @@ def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_
     terminal.press("s", "Next is 3 of 3: questions")
     terminal.press("\r", "3 of 3: questions · Question 1/2")
     terminal.press("\x03", "stopped")
-    terminal.press("s", "You have finished this path")
+    terminal.press("s", "You have finished this concept")
     terminal.press("\r", "1 of 4: lesson")
     terminal.press("\x1b", "The ring", "▸ next  why")
     terminal.press("q")

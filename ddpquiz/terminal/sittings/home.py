@@ -318,8 +318,8 @@ def _tracks(now: Standing) -> RenderableType:
 def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
-    today = f"{now.new_today} for today" if now.new_today else f"{now.begun} done today"
-    return f"{today}, {now.new} in the lessons that you have begun"
+    left = f"to learn today, of {now.new}" if now.new_today else f"learned today, and {now.new} left"
+    return f"{now.new_today or now.begun} {left} in the lessons that you have begun"
 
 
 def due(now: Standing) -> str:

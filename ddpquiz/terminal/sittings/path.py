@@ -96,7 +96,7 @@ class PathScreen(SittingScreen):
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
-        where = [Text(f"Next is {self.path.position}." if now else "You have finished this path.", style="accent")]
+        where = [Text(f"Next is {self.path.position}." if now else "You have finished this concept.", style="accent")]
         states = {each.stage: each.state for each in self.path.stages}
         above: list[RenderableType] = [Barred(prose(concept.idea))]
         if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
