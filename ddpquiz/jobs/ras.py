@@ -72,7 +72,7 @@ def read_ras(paths: Sequence[Path], names: Sequence[str]) -> RasReport:
             for each in values["communicators"]:
                 communicator = _communicator(each, name)
                 found.setdefault(communicator.name, []).append((str(values["timestamp"]), communicator))
-        except (ValueError, KeyError, TypeError, RecursionError) as wrong:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as wrong:
             raise UserError(f"{path} is not a report of `ncclras -f json` that ddpquiz can read: {wrong!r}.") from None
     looks = (tuple(each for _, each in sorted(of_one, key=lambda look: look[0])) for of_one in found.values())
     return RasReport(tuple(sorted(looks, key=lambda of_one: -of_one[-1].size)))

@@ -28,6 +28,11 @@ def test_a_mutated_file_is_read_or_refused_in_a_sentence(tmp_path, monkeypatch, 
     assert read
 
 
+def test_a_count_of_a_ras_report_that_is_infinite_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
+    assert mutated_files.attack("RAS", range(725, 726), tmp_path)[0] == []
+
+
 def test_a_progress_file_whose_header_names_a_format_that_sqlite_never_wrote_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
     assert mutated_files.attack("progress file", range(707, 708), tmp_path)[0] == []

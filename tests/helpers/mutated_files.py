@@ -71,6 +71,15 @@ def _logs(_: Path) -> dict[str, bytes]:
     return {f"{path.parent.name}-{path.name}": path.read_bytes() for path in files}
 
 
+def _stacks(_: Path) -> dict[str, bytes]:
+    files = sorted((DATA / "stacks").glob("*/*"))
+    return {f"{path.parent.name}-{path.name}": path.read_bytes() for path in files}
+
+
+def _ras(_: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((DATA / "ras").glob("*"))}
+
+
 def _learned(folder: Path) -> Progress:
     progress = Progress(folder)
     for number in range(12):
@@ -104,6 +113,17 @@ def _model(_: Path) -> dict[str, bytes]:
     return {"model.yaml": (ROOT / "content/models/llama-3-70b.yaml").read_bytes()}
 
 
+def _config(_: Path) -> dict[str, bytes]:
+    config = {
+        "model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61, "num_attention_heads": 128,
+        "num_key_value_heads": 128, "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256,
+        "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "vocab_size": 129280, "max_position_embeddings": 163840, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    return {"config.json": json.dumps(config, indent=2).encode()}
+
+
 def _lines(events: object) -> bytes:
     return "".join(encode(event) + "\n" for event in events).encode()  # type: ignore[attr-defined]
 
@@ -113,10 +133,13 @@ KINDS = {
     "dumps": Kind(_dumps, (("diagnose", "{}"), ("diagnose", "{}", "--json"))),
     "saved run": Kind(lambda _: {"run.json": _lines(EVERY_KIND)}, (("diagnose", "{}/run.json", "--summary"),)),
     "logs": Kind(_logs, (("diagnose", "{}"),)),
+    "stacks": Kind(_stacks, (("diagnose", "{}"),)),
+    "RAS": Kind(_ras, (("diagnose", "{}"),)),
     "progress file": Kind(_progress, (("stats",), ("export", "json"))),
     "export": Kind(_export, (("import", "{}/export.json"), ("stats",))),
     "pack": Kind(_pack, (("check", "{}"),)),
     "model": Kind(_model, (("plan", "--model", "{}/model.yaml", "--gpus", "64"),)),
+    "config": Kind(_config, (("plan", "--model", "{}/config.json", "--gpus", "64", "--zero", "3"),)),
 }
 
 
@@ -158,7 +181,7 @@ def attack(name: str, seeds: range, folder: Path) -> tuple[list[tuple[int, str]]
             shutil.rmtree(each, ignore_errors=True)
             each.mkdir()
         hit = dice.choice([*originals])
-        sent = {hit: originals[hit]} if name == "logs" else originals
+        sent = {hit: originals[hit]} if name in ("logs", "stacks") else originals
         for file, data in sent.items():
             path = (home if name == "progress file" else place) / file
             path.parent.mkdir(parents=True, exist_ok=True)
