@@ -106,6 +106,7 @@ class Loss(StrEnum):
     """How the loss is computed from the logits, which decides how often they are held."""
 
     EAGER = "eager"  # torch.nn.functional.cross_entropy of logits in fp32
+    GATHERED = "gathered"  # the same, and each tp rank holds all logits
     FUSED = "fused"  # under torch.compile, or by a kernel of its own (FlashAttention, Liger)
     IN_PLACE = "in-place"  # Megatron's, which overwrites its copy in fp32
     CHUNKED = "chunked"  # of an eighth of the tokens at a time
@@ -115,7 +116,7 @@ class Loss(StrEnum):
 # that of its input (4). Eager and split by tp (torch.distributed.tensor.parallel.loss_parallel): in place of the last
 # two, a gradient of zeros, the softmax, and their sum (12). Fused: the logits and their gradient. In place: the logits
 # (2), and the copy in fp32 that becomes softmax and then its gradient (4).
-_LOSS_BYTES = {Loss.EAGER: 14.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
+_LOSS_BYTES = {Loss.EAGER: 14.0, Loss.GATHERED: 14.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
 _SPLIT_EAGER_BYTES = 18.0
 
 
@@ -125,8 +126,9 @@ def loss_bytes(loss: Loss, tp: int) -> float:
 
 
 def logit_bytes(model: Transformer, tokens: float, *, tp: int, loss: Loss) -> float:
-    """The copies of the logits, split by tp, and the inputs of the last norm and the head (section 4.3)."""
-    return loss_bytes(loss, tp) * tokens * model.vocabulary / tp + 2 * NUMBER * tokens * model.hidden
+    """The copies of the logits, and the inputs of the last norm and the head (section 4.3)."""
+    held = model.vocabulary / (1 if loss is Loss.GATHERED else tp)
+    return loss_bytes(loss, tp) * tokens * held + 2 * NUMBER * tokens * model.hidden
 
 
 _MASK = 1  # bytes of a dropped number's mark

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ddpquiz.plan.activations import LayerWork, loss_bytes
+from ddpquiz.plan.activations import LayerWork, Loss, loss_bytes
 from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
 from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
@@ -100,12 +100,13 @@ def _logits(plan: Plan) -> PlanLine:
     job = plan.job
     tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
     each = loss_bytes(job.sizes.loss_kind, job.layout.tp)
+    split = 1 if job.sizes.loss_kind is Loss.GATHERED else job.layout.tp
     return PlanLine(
         "logits",
         plan.memory.logits / GIB,
         "GiB",
-        "tokens x (bytes of a logit x vocabulary / tp + 4 x hidden)",
-        f"{tokens:g} * ({each:g} * {job.model.vocabulary} / {job.layout.tp} + 4 * {job.model.hidden}) / 2**30",
+        "tokens x (bytes of a logit x vocabulary / the ranks that split it + 4 x hidden)",
+        f"{tokens:g} * ({each:g} * {job.model.vocabulary} / {split} + 4 * {job.model.hidden}) / 2**30",
         "arXiv 2205.05198, section 4.3",
         "activation-checkpointing",
         f"Only the last stage has logits. The loss is {job.sizes.loss_kind}: at its peak, {each:g} bytes are held of"

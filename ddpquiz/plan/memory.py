@@ -1,6 +1,6 @@
 """Bytes on the fullest rank: weights, gradients, optimizer state, activations, logits and communication buffers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -29,7 +29,7 @@ from ddpquiz.plan.model import Transformer, expert_matrices
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 
 HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
-MARGIN = 0.1  # share by which a prediction may be wrong; nine in ten of docs/published-runs.md miss by less
+MARGIN = 0.15  # share by which a prediction may be wrong; nine in ten of docs/published-runs.md miss by less
 
 
 class Fit(StrEnum):
@@ -40,9 +40,9 @@ class Fit(StrEnum):
     NO = "does not fit"
 
 
-def fit(needed: float, memory: float) -> Fit:
-    """Whether so many bytes fit: an answer is safe if it is the same where the prediction misses by MARGIN."""
-    if needed * (1 + MARGIN) <= HEADROOM * memory:
+def fit(needed: float, most: float, memory: float) -> Fit:
+    """Whether so many bytes fit, at the most those of another loss: safe if the same where both miss by MARGIN."""
+    if most * (1 + MARGIN) <= HEADROOM * memory:
         return Fit.YES
     return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
 
@@ -52,6 +52,7 @@ class States(StrEnum):
 
     MEGATRON = "megatron"
     ZERO = "zero"
+    DEEPSPEED = "deepspeed"
     FP32 = "fp32"
 
 
@@ -71,6 +72,7 @@ class StateBytes:
 STATE_BYTES = {
     States.MEGATRON: StateBytes(2, 4, 12),  # bf16 weights, fp32 gradients, fp32 copy and Adam: 18, or 6 + 12 / d
     States.ZERO: StateBytes(2, 2, 12),  # 16-bit gradients: 16 bytes (arXiv 1910.02054, section 3.1)
+    States.DEEPSPEED: StateBytes(2, 6, 12),  # its BF16_Optimizer keeps 16-bit gradients beside those in fp32
     States.FP32: StateBytes(4, 4, 8),  # fp32 weights and gradients, and Adam: what PyTorch does, FSDP2 too
 }
 
@@ -108,7 +110,13 @@ class Sizes:
 
     @property
     def loss_kind(self) -> Loss:
-        return self.loss or (Loss.IN_PLACE if self.states is States.MEGATRON else Loss.EAGER)
+        usual = Loss.IN_PLACE if self.states in (States.MEGATRON, States.DEEPSPEED) else Loss.EAGER
+        return self.loss or usual
+
+    @property
+    def cautious(self) -> "Sizes":
+        """The same with the loss that needs most memory, unless one is stated."""
+        return self if self.loss else replace(self, loss=Loss.GATHERED)
 
 
 def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> tuple[float, float, float]:

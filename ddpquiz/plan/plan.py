@@ -34,8 +34,13 @@ class Plan:
 
     @property
     def fit(self) -> Fit:
-        """Whether it fits into the memory of the GPU."""
-        return fit(self.memory.total, self.hardware.memory)
+        """Whether it fits into the memory of the GPU, with any loss if none is stated."""
+        return fit(self.memory.total, self.most, self.hardware.memory)
+
+    @property
+    def most(self) -> float:
+        """Bytes on the fullest rank with the loss that needs most memory, unless one is stated."""
+        return fullest(self.job.model, self.job.layout, self.job.sizes.cautious).total
 
     @property
     def step_tokens(self) -> int:
@@ -148,7 +153,12 @@ def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
         },
         "fit": plan.fit,
         "margin": MARGIN,
-        "memory_bytes": {**asdict(plan.memory), "total": plan.memory.total, "gpu": plan.hardware.memory},
+        "memory_bytes": {
+            **asdict(plan.memory),
+            "total": plan.memory.total,
+            "most": plan.most,
+            "gpu": plan.hardware.memory,
+        },
         "step_seconds": {**asdict(plan.time), "total": plan.time.total},
         "traffic": [
             {

@@ -84,7 +84,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
             found.refuse(_reason_of(why), layout, 4, why)
             continue
         works: Works | None = None
-        peaks = outer_peaks(model, layout, sizes)
+        peaks = outer_peaks(model, layout, sizes.cautious)
         for zero in (3, 2, 1, 0):
             tried = layout if zero == layout.zero else replace(layout, zero=zero)
             need = fullest(model, tried, sizes, peaks).total
@@ -181,7 +181,9 @@ def ways_to_fit(plan: Plan) -> list[tuple[str, Plan]]:
     changed += [(f"--recompute {each}", replace(layout, recompute=each), sizes) for each in kinds]
     if layout.replicas > 1:
         changed += [(f"--zero {zero}", replace(layout, zero=zero), sizes) for zero in range(layout.zero + 1, 4)]
-    if sizes.loss_kind in (Loss.EAGER, Loss.IN_PLACE):
+    if sizes.loss is None:
+        changed.append((f"--loss {sizes.loss_kind}", layout, replace(sizes, loss=sizes.loss_kind)))
+    if sizes.loss_kind in (Loss.EAGER, Loss.GATHERED, Loss.IN_PLACE):
         changed.append(("--loss fused", layout, replace(sizes, loss=Loss.FUSED)))
     found = []
     for option, other, conventions in changed:

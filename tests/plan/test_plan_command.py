@@ -118,7 +118,7 @@ def test_one_fused_loss_may_be_what_makes_a_plan_fit(home):
         json.loads(piped(home, *words, "--recompute", "full", "--loss", loss, "--json").stdout)
         for loss in ("eager", "fused")
     )
-    assert (eager["fit"], fused["fit"]) == ("does not fit", "fits")
+    assert (eager["fit"], fused["fit"]) == ("too close to say", "fits")
     assert eager["memory_bytes"]["logits"] - fused["memory_bytes"]["logits"] == 10 * 32768 * 128256
 
 
@@ -144,7 +144,7 @@ def test_json_has_all_of_the_page(home):
 def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     words = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search")
     page = piped(home, *words).stdout
-    assert "need 73.9 GiB per GPU (--states: 18 bytes a parameter); the limit is 68.4." in " ".join(page.split())
+    assert "need 73.9 GiB per GPU (--states: 18 bytes a parameter); the limit is 65.4." in " ".join(page.split())
     assert "no layout fits the rest beside them." in " ".join(piped(home, *words, "--states", "zero").stdout.split())
     assert "A layout fits on 24, and on no smaller number of whole machines" in page
     assert re.search(r"Of the best layout's step: [\d.]+% computing", page)
