@@ -108,8 +108,8 @@ class PlanOptions:
         str,
         typer.Option(
             "--states",
-            help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, deepspeed 2+6+12 (bf16),"
-            " fp32 4+4+8.",
+            help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, deepspeed (bf16)"
+            " 2+6+12, fp32 4+4+8.",
         ),
     ] = str(_SIZES.states)
     precision: Annotated[
@@ -120,9 +120,9 @@ class PlanOptions:
         str,
         typer.Option(
             "--loss",
-            help="How the loss is computed: eager, gathered (eager, and tp does not split the logits), fused (torch.compile,"
-            " Liger), chunked, or in-place (Megatron). [default: in-place with --states megatron and deepspeed, else eager;"
-            " a plan fits only if it does with any]",
+            help="How the loss is computed: eager, gathered (eager, and tp does not split the logits), fused"
+            " (torch.compile, Liger), chunked, or in-place (Megatron). [default: in-place with --states megatron and"
+            " deepspeed, else eager; without this option a plan fits only if it does with any loss]",
         ),
     ] = ""
     reshard: Annotated[
