@@ -18,7 +18,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, g
 from ddpquiz.safe_text import escape_controls
 
 VERSION = 2
-MAX_RANKS = 1024
+MAX_RANKS = 1024  # of a run, a recording and a dump
+MOST_RANKS = 65536  # of a job whose logs or reports are read; a larger number is damage
 SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
 UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
 

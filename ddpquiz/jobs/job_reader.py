@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import MAX_RANKS, Began
+from ddpquiz.events.event import Began
 from ddpquiz.jobs import dumped_job, log_file, rank_files, ras, stacks
 from ddpquiz.jobs.dump_file import names_a_rank
 from ddpquiz.jobs.job_record import JobRecord
@@ -94,9 +94,7 @@ def _with_logs(record: JobRecord | None, found: _Found, ranks: int) -> JobRecord
         log = log_file.add_errors(log, found.error_files, names)
     count = plural(len(log.files), "log")
     if record is not None:
-        return replace(
-            record, source=f"{record.source} and {count}", ranks=max(record.ranks, min(log.ranks, MAX_RANKS)), log=log
-        )
+        return replace(record, source=f"{record.source} and {count}", ranks=max(record.ranks, log.ranks), log=log)
     began = Began("", (), max(1, log.ranks), "cpu", "unknown", "as the logs of the job say")
     return JobRecord((began,), log.ranks, log.seen, count, log=log)
 

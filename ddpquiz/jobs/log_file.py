@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.event import MOST_RANKS
 
 _LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
 _LONGEST_MESSAGE = 40  # lines of an exception's message
@@ -189,7 +189,7 @@ def read_logs(paths: Sequence[Path], names: Sequence[str], ranks: int = 0) -> Jo
 
 # Which rank wrote a file: the name says it, or the folder in which torchrun puts its --log-dir.
 
-_NAMED = re.compile(r"rank[-_.= ]?(\d{1,4})(?!\d)", re.IGNORECASE)
+_NAMED = re.compile(r"rank[-_.= ]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:^|[-_.])(\d{1,4})(?:\.(?:log|out|err|txt|json|stdout|stderr))*$")
 _STREAMS = ("stdout", "stderr", "out", "err", "log", "output", "error")
 
@@ -201,13 +201,13 @@ def ranks_of_files(paths: Sequence[Path]) -> dict[Path, int]:
     for path in paths:
         if named := _NAMED.search(path.name):
             found[path] = int(named[1])
-        elif path.name.partition(".")[0] in _STREAMS and re.fullmatch(r"(?:rank[-_]?)?\d{1,4}", path.parent.name):
+        elif path.name.partition(".")[0] in _STREAMS and re.fullmatch(r"(?:rank[-_]?)?\d{1,5}", path.parent.name):
             found[path] = int(re.sub(r"\D", "", path.parent.name))
         elif (number := _NUMBERED.search(path.name)) and not re.fullmatch(r"slurm-\d+\.\w+", path.name):
             numbered[path] = int(number[1])
     if len({*numbered.values()}) > 1:
         found |= numbered
-    return {path: rank for path, rank in found.items() if rank < MAX_RANKS}
+    return {path: rank for path, rank in found.items() if rank < MOST_RANKS}
 
 
 def rank_of_folder(path: Path) -> int | None:
@@ -220,7 +220,7 @@ def rank_of_folder(path: Path) -> int | None:
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*(?:\x07|$)|[()][A-Z0-9])")
 _FRONT = re.compile(
     r"\s*(?:"
-    r"\[rank(?P<rank>\d{1,4})\]:?"  # torch, since 2.2
+    r"\[rank(?P<rank>\d{1,5})\]:?"  # torch, since 2.2
     r"|\[(?P<role>[a-z_][\w-]*?)(?P<local>\d{1,4})\]:"  # torchrun --tee
     r"|\([\w.-]+(?:\([^()]*\))? pid=\d+[^()]*\)"  # Ray
     r"|\[?(?:\d{4}[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _]?)?(?P<clock>\d\d:\d\d:\d\d)"  # a time
@@ -228,15 +228,14 @@ _FRONT = re.compile(
     r"|[\w.-]+: (?=\[rank\d)"  # a node
     r")\s?"
 )
-_LABEL = re.compile(r"\s*(\d{1,4}): ?")  # srun --label
+_LABEL = re.compile(r"\s*(\d{1,5}): ?")  # srun --label
 _GLOG = re.compile(r"\[?(?P<level>[IWEF])(?P<month>\d?\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)|\[[IWEF] \S+:\d+\]")
 
 _GLOG_FRONT = re.compile(r"^\[?[IWEF]\d{3,4} [\d:.]+ (?:\d+ )?\S+:\d+\] |^\[[IWEF] \S+:\d+\] ")
 
 
-_MOST_RANKS = 65536  # of a job whose log is read; a larger number is damage
 _LONG_NUMBER = re.compile(r"\d{19,}")
-_GLUED = re.compile(r"(?<=[^\s:\]])(?=\[rank\d{1,4}\]:[\[ ])")  # two ranks wrote at once
+_GLUED = re.compile(r"(?<=[^\s:\]])(?=\[rank\d{1,5}\]:[\[ ])")  # two ranks wrote at once
 
 
 class _Text(NamedTuple):
@@ -258,7 +257,7 @@ def _ranks_of(fact: LogFact) -> set[int]:
 
 def _names_ranks(fact: LogFact) -> bool:
     """Whether the numbers that a line gives to ranks can be ranks."""
-    return max(_ranks_of(fact), default=0) < _MOST_RANKS
+    return max(_ranks_of(fact), default=0) < MOST_RANKS
 
 
 def short_numbers(text: str) -> str:
@@ -320,7 +319,7 @@ _GROUP = re.compile(
 )
 _DEFAULT = "default_pg"
 _CUDA_ERROR = re.compile(r"terminated with exception: CUDA error: (.+)")
-_DEEPSPEED = re.compile(r"--local_rank=(\d{1,4})'.* exits with return code = (-?\d+)")
+_DEEPSPEED = re.compile(r"--local_rank=(\d{1,5})'.* exits with return code = (-?\d+)")
 _IN_GROUP = re.compile(r"\[Rank (\d+)\]")
 _STATUS = re.compile(
     r"(?:(?:work sequence id|at work|NCCL work): (?P<sequence>-?\d+)[^\d]*?)?[Ll]ast enqueued (?:\w+ )?work: "
@@ -366,14 +365,14 @@ _OPS = {
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(number) for number in re.findall(r"\d+", text) if int(number) < MAX_RANKS}))
+    return tuple(sorted({int(number) for number in re.findall(r"\d+", text) if int(number) < MOST_RANKS}))
 
 
 def _tasks(text: str) -> Iterator[int]:
     """The tasks in Slurm's list, such as `0-2,5`."""
     for part in text.split(","):
         first, _, last = part.partition("-")
-        yield from range(int(first), min(int(last or first), MAX_RANKS - 1) + 1)
+        yield from range(int(first), min(int(last or first), MOST_RANKS - 1) + 1)
 
 
 def _printed_call(text: str) -> PrintedCall:
@@ -523,7 +522,7 @@ class _Reader:
         order = {name: number for number, name in enumerate(names)}
         real = filter(_names_ranks, self._facts)
         facts = tuple(sorted(real, key=lambda fact: (order[fact.at.file], fact.at.number)))
-        named = {rank for rank in self._seen if rank < _MOST_RANKS}.union(*map(_ranks_of, facts))
+        named = {rank for rank in self._seen if rank < MOST_RANKS}.union(*map(_ranks_of, facts))
         return JobLog(
             facts, max(ranks, self._size, max(named, default=0) + 1), tuple(sorted(named)), names, self._lines,
             self._has_launcher, tuple(went_on),
@@ -651,8 +650,8 @@ class _Reader:
         elif found := _NEVER.search(text) or _BARRIER.search(text):
             self._facts.append(LoggedLaggards(at=at, rank=rank, ranks=_numbers(found[1])))
         if found := _SIZE.search(text):
-            self._size = max(self._size, min(int(found[1]), MAX_RANKS))
-            self._seen.add(min(int(found[2]), MAX_RANKS - 1))
+            self._size = max(self._size, min(int(found[1]), MOST_RANKS))
+            self._seen.add(min(int(found[2]), MOST_RANKS - 1))
 
     def _say_of_launcher(self, text: str, at: LogLine) -> None:
         """What torchrun and Slurm write about the end of ranks."""
@@ -764,11 +763,11 @@ class _Reader:
         error, self._summary_error = self._summary_error, None
         if not summary or "rank" not in summary or "exitcode" not in summary:
             return
-        rank, status = re.match(r"\d{1,4}", summary["rank"]), re.match(r"-?\d+", summary["exitcode"])
+        rank, status = re.match(r"\d{1,5}", summary["rank"]), re.match(r"-?\d+", summary["exitcode"])
         if not rank or not status:
             return
         self._has_launcher = True
-        if local := re.search(r"local_rank: (\d{1,4})", summary["rank"]):
+        if local := re.search(r"local_rank: (\d{1,5})", summary["rank"]):
             self._local[int(local[1])] = int(rank[0])
         at = LogLine(
             self._file, int(summary["line"]), f"rank {rank[0]}, exitcode {summary['exitcode']}",

@@ -95,6 +95,11 @@ def test_srun_puts_the_rank_in_front_of_each_line(tmp_path):
     assert "Ranks 0 and 2 failed because of that." in found.sentence
 
 
+def test_a_job_may_have_sixteen_thousand_ranks(tmp_path):
+    log = read(tmp_path, RAISED.replace("[rank1]:", "[rank16383]:"))
+    assert (log.ranks, log.seen[-1], diagnose_log(log).culprits) == (16384, 16383, (16383,))
+
+
 def test_the_watchdog_of_a_group_names_the_rank_in_that_group_and_torch_the_rank_of_the_job(tmp_path):
     text = (
         "slurm0: [rank17]:[E ProcessGroupNCCL.cpp:523] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL("

@@ -66,6 +66,11 @@ def test_a_rank_that_has_called_fewer_collectives_is_behind(judge):
     )
 
 
+def test_a_communicator_may_have_thousands_of_ranks(judge):
+    record, found = judge([communicator({**dict.fromkeys(range(3000), 42), 2999: 41}, pids=range(3000))])
+    assert (record.ranks, found.culprits) == (3000, (2999,))
+
+
 def test_counts_that_grow_between_two_reports_blame_nobody(judge):
     found = judge([communicator({0: 42, 1: 41})], [communicator({0: 43, 1: 42})])[1]
     assert (found.fault, found.culprits, found.sentence) == snapshot(
