@@ -22,8 +22,9 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import PROGRESS, data_dir
 from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.listing import LearnedSoFar, asks, item_page
+from ddpquiz.terminal.pages import lists
+from ddpquiz.terminal.pages.item import asks, item_page
+from ddpquiz.terminal.pages.lists import LearnedSoFar
 
 if TYPE_CHECKING:
     from ddpquiz.learning.log_rows import Row
@@ -115,14 +116,14 @@ def list_(
         say(to_json(_as_json(known, concepts), indent=2))
         return
     if path:
-        page = listing.learning_path(concepts)
+        page = lists.learning_path(concepts)
     elif chosen:
-        page = listing.contents(chosen, _all_marks(known), known.labs_about(chosen.id))
+        page = lists.contents(chosen, _all_marks(known), known.labs_about(chosen.id))
     else:
         labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
         core = () if track else known.core
         shown = dataclasses.replace(known, concepts=concepts, core=core)
-        page = listing.curriculum(shown, _all_marks(known), labs, _learned(known))
+        page = lists.curriculum(shown, _all_marks(known), labs, _learned(known))
     layout.show_paged(style.console(), page)
 
 
@@ -136,7 +137,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
         return
     items = {item.key: item for one in known.concepts for item in one.items()}
     asked = {mark[1]: asks(items[mark[1]]) for mark in marks if mark[1] in items}
-    layout.show_paged(style.console(), listing.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
+    layout.show_paged(style.console(), lists.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
 
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
@@ -212,8 +213,8 @@ def search(
     hits = known.search(wanted)
     if not hits:
         raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
-    shown = listing.to_read(hits)[:count]
-    page = listing.found(shown, wanted, _all_marks(known))
+    shown = lists.to_read(hits)[:count]
+    page = lists.found(shown, wanted, _all_marks(known))
     commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
     parts: list[RenderableType] = [page, Text(), commands]
     if len(hits) > count:

@@ -15,7 +15,7 @@ from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import answered, chance, judge
 from ddpquiz.ranks.proof_check import prove_all
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages.listing import item_page
+from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.sittings import proof
 
 POSED = Posed(SPOT, {}, ())
