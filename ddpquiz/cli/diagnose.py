@@ -16,9 +16,9 @@ from rich.text import Text
 from ddpquiz.cli import saving
 from ddpquiz.cli.lesson import lesson_of
 from ddpquiz.cli.output import say
-from ddpquiz.diagnosis.diagnose import diagnose_record
 from ddpquiz.diagnosis.diagnosis import Diagnosis
 from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
+from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.errors import UserError
 from ddpquiz.events import comparison, saved_run
 from ddpquiz.events.event import End, Event

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ddpquiz.diagnosis.diagnose import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
+from ddpquiz.diagnosis.run_verdict import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import JOIN, Alive, Began, End, Event, Exited, Hung, Note, Raised, RankStack, when

@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.diagnosis.diagnose import diagnose_record
-from ddpquiz.diagnosis.diagnosis import AlikeRanks, Diagnosis, RankPosition, alike_ranks
+from ddpquiz.diagnosis.alike_ranks import AlikeRanks, alike_ranks
+from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
 from ddpquiz.diagnosis.report import explained_by, limits_of, position_cells, source_of
+from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame
