@@ -11,7 +11,7 @@ from real_run import end, of, run
 
 from ddpquiz.events.event import Began, Hung, Issued, Operation, Started
 from ddpquiz.events.run_state import RunState
-from ddpquiz.ranks.run import Watchdog
+from ddpquiz.ranks.watchdog import Watchdog
 
 pytestmark = passed.ENGINE
 
