@@ -42,11 +42,11 @@ from ddpquiz.diagnosis.rank_status import (
 from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.ras_verdict import add_ras
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
+from ddpquiz.events.advice import silent_faults
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.run_summary import silent_faults
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.plural import plural

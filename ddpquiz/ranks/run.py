@@ -13,12 +13,12 @@ from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_faile
 from ddpquiz.diagnosis.run_verdict import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
+from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Alive, Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.events.formatting import format_place
 from ddpquiz.events.mismatch import Mismatch
 from ddpquiz.events.replicas import Replicas
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.run_summary import find_costliest_line
 from ddpquiz.plural import plural
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader

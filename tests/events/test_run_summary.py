@@ -12,9 +12,10 @@ from played_program import Program, only, repeat, shape
 from rank_events import began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
+from ddpquiz.events.advice import advice
 from ddpquiz.events.event import End, Exited, MemoryPeak, OptimizerStep, SyncPaused, SyncResumed
 from ddpquiz.events.formatting import format_bytes, format_seconds
-from ddpquiz.events.run_summary import advice, summarize
+from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit import layout, style
