@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from ddpquiz.diagnosis import log_waits
 from ddpquiz.diagnosis.diagnosis import ADVICE, SMALLER, Diagnosis, RankPosition
+from ddpquiz.diagnosis.known_errors import advise_raised, explain_text
 from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
@@ -25,14 +26,7 @@ from ddpquiz.diagnosis.log_evidence import (
     kind_of,
     signal_name,
 )
-from ddpquiz.diagnosis.rank_status import (
-    RankStatus,
-    advise_raised,
-    explain_failure,
-    explain_text,
-    has_timed_out,
-    is_consequence,
-)
+from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, has_timed_out, is_consequence
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
 from ddpquiz.events.run_state import RunState
