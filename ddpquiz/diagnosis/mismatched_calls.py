@@ -29,15 +29,8 @@ from ddpquiz.diagnosis.diagnosis import (
     tell_apart,
     wait,
 )
-from ddpquiz.diagnosis.ranks_at_fault import (
-    Deviation,
-    find_deviation,
-    left_a_loop,
-    opposite_branches,
-    sides_of,
-    singled_out,
-    unusual_ranks,
-)
+from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of, unusual_ranks
+from ddpquiz.diagnosis.script_analysis import left_a_loop, opposite_branches, singled_out
 from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation

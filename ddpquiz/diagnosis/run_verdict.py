@@ -39,8 +39,8 @@ from ddpquiz.diagnosis.rank_status import (
     timeout_of,
     what_became_of,
 )
-from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.events.advice import silent_faults
 from ddpquiz.events.collective import Collective
