@@ -18,7 +18,7 @@ from ddpquiz.cli.saving import save
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.curriculum.packs import allowed_pack
+from ddpquiz.curriculum.pack_consent import allowed_pack
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import encode

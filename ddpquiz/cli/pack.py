@@ -13,11 +13,12 @@ import typer
 from ddpquiz.cli import completion
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum.loading import load_pack
+from ddpquiz.curriculum.pack_consent import allow, is_allowed
 from ddpquiz.curriculum.pack_store import add as save
 from ddpquiz.curriculum.pack_store import fetched, installed_packs
 from ddpquiz.curriculum.pack_store import new as make
 from ddpquiz.curriculum.pack_store import remove as delete
-from ddpquiz.curriculum.packs import LoadedPack, allow, find, is_allowed, packs
+from ddpquiz.curriculum.packs import LoadedPack, find, packs
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.safe_text import plain

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ddpquiz.curriculum.labs import TOOLS, survey_labs_of_pack
 from ddpquiz.curriculum.loading import load_pack, pack_copy
+from ddpquiz.curriculum.pack_consent import withdraw
 from ddpquiz.curriculum.pack_files import read_files, unpacked, write_files
-from ddpquiz.curriculum.packs import LoadedPack, Pack, find, read_manifest, withdraw
+from ddpquiz.curriculum.packs import LoadedPack, Pack, find, read_manifest
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import ID
 from ddpquiz.errors import ContentError, UserError

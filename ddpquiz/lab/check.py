@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddpquiz.curriculum.lab import Attempt, Budget, Lab, LabRun
 from ddpquiz.curriculum.lab_reader import OTHER_ENDS
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.events.event import Event, Output
 from ddpquiz.lab.phases import Phase, find_phases
 from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, find_failure, find_forgotten, meets

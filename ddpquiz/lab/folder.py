@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
 
 Stamp = tuple[int, int, int] | None

@@ -18,7 +18,7 @@ from ddpquiz.events.event import ClaimText
 from ddpquiz.paths import pack_of
 
 if TYPE_CHECKING:  # a rank reads the claims of a script, and nothing of a pack
-    from ddpquiz.curriculum.packs import AllowedPack
+    from ddpquiz.curriculum.pack_consent import AllowedPack
 
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
@@ -46,7 +46,7 @@ class Script:
 
 def read(path: Path) -> Script:
     """A script; UserError if Python cannot run it, or if its pack may not run."""
-    from ddpquiz.curriculum.packs import allowed_pack
+    from ddpquiz.curriculum.pack_consent import allowed_pack
 
     pack = allowed_pack(pack_of(path))
     try:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.labs import load_pack_lab
-from ddpquiz.curriculum.packs import allowed_pack, fingerprint
+from ddpquiz.curriculum.pack_consent import allowed_pack, pack_fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
@@ -288,14 +288,15 @@ def test_the_copy_of_what_a_pack_teaches_goes_with_its_files(mine):
 
 def test_the_consent_to_a_pack_outlives_an_update_of_ddpquiz():
     files = {"demos/a-b.py": b"1", "demos/a/b.py": b"2", "ddpquiz-pack.yaml": b"name: mine\n"}
-    assert fingerprint(files) == "76df2d46f69b304b2ef3834e5c3c4de327d1cac282d82bd6591b12f23c5e4b33"
-    assert fingerprint(dict(reversed(files.items()))) == fingerprint(files)
-    assert fingerprint({**files, "demos/a-b.py": b"3"}) != fingerprint(files)
+    assert pack_fingerprint(files) == "76df2d46f69b304b2ef3834e5c3c4de327d1cac282d82bd6591b12f23c5e4b33"
+    assert pack_fingerprint(dict(reversed(files.items()))) == pack_fingerprint(files)
+    assert pack_fingerprint({**files, "demos/a-b.py": b"3"}) != pack_fingerprint(files)
 
 
 def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, monkeypatch):
     versions = [
-        fingerprint(pack_files.read_added(pack_store.add(each).pack.folder)) for each in (hostile_proof(mine), mine)
+        pack_fingerprint(pack_files.read_added(pack_store.add(each).pack.folder))
+        for each in (hostile_proof(mine), mine)
     ]
     walk, updates = pack_files._beside_manifest, [mine.with_name("other"), mine]
 
@@ -308,7 +309,7 @@ def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, m
     monkeypatch.setattr(
         pack_files, "_beside_manifest", lambda top: interrupted(top) if "packs" in top.parts else walk(top)
     )
-    assert fingerprint(pack_files.read_added(packs_dir() / "mine")) == versions[0]
+    assert pack_fingerprint(pack_files.read_added(packs_dir() / "mine")) == versions[0]
     assert not updates
 
 
@@ -325,5 +326,5 @@ def test_packs_that_are_added_at_the_same_time_all_arrive_whole(mine):
         "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs"
     }
     assert [path.name for path in packs_dir().iterdir()] == ["mine"]
-    whole = [fingerprint(pack_files.read_files(pack)) for pack in (mine, other)]
-    assert fingerprint(pack_files.read_added(packs_dir() / "mine")) in whole
+    whole = [pack_fingerprint(pack_files.read_files(pack)) for pack in (mine, other)]
+    assert pack_fingerprint(pack_files.read_added(packs_dir() / "mine")) in whole

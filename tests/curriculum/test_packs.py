@@ -19,7 +19,8 @@ from ddpquiz.cli.pack import pack
 from ddpquiz.cli.site import site
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
-from ddpquiz.curriculum.packs import allowed_pack, find, packs
+from ddpquiz.curriculum.pack_consent import allowed_pack
+from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError

@@ -15,7 +15,7 @@ from sample_sittings import context, press, screen, type_text
 from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
-from ddpquiz.curriculum import pack_store, packs
+from ddpquiz.curriculum import pack_consent, pack_store, packs
 from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.learning import mastery
@@ -452,7 +452,7 @@ def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():
 def pack_home(mine, tmp_path):
     """The data folder of a learner who has added and allowed a new pack, whose concept is in steps."""
     pack_store.add(mine)
-    packs.allow("mine", load_pack(packs.find("mine")).origin)
+    pack_consent.allow("mine", load_pack(packs.find("mine")).origin)
     return tmp_path / "home"
 
 

@@ -139,7 +139,7 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
 
 def script_of(name: str) -> Path:
     """The script of a demo. UserError if no demo has that name."""
-    from ddpquiz.curriculum.packs import allowed_pack
+    from ddpquiz.curriculum.pack_consent import allowed_pack
 
     pack, slash, demo = name.rpartition("/")
     path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")

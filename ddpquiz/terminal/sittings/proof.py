@@ -12,7 +12,7 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
