@@ -8,8 +8,9 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ddpquiz.events.event import FORM, JOIN, Operation
+from ddpquiz.events.event import FORM, JOIN
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, format_shapes
+from ddpquiz.events.operation import Operation
 
 FaultKind = Literal[
     "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "silent", "none"

@@ -24,8 +24,8 @@ from ddpquiz.diagnosis.log_evidence import (
     minority,
     operation_of,
 )
-from ddpquiz.events.event import POINT_TO_POINT
 from ddpquiz.events.formatting import code_at, format_place, format_ranks, format_seconds
+from ddpquiz.events.operation import POINT_TO_POINT
 from ddpquiz.jobs.log_file import (
     LogFact,
     LoggedError,

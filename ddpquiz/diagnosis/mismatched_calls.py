@@ -33,9 +33,9 @@ from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of
 from ddpquiz.diagnosis.script_analysis import left_a_loop, opposite_branches, singled_out
 from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
 from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
+from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from ddpquiz.diagnosis.script_analysis import branches_of, opposite_branches, singled_out, stands_alone
 from ddpquiz.events.collective import CallOrder
-from ddpquiz.events.event import Operation
+from ddpquiz.events.operation import Operation
 
 _Fault = Literal["missing", "order", "signature"]
 

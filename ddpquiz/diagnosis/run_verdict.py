@@ -44,8 +44,9 @@ from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.events.advice import silent_faults
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
+from ddpquiz.events.event import Note, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog

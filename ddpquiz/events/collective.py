@@ -8,7 +8,8 @@ puts calls together, `Unfinished` holds the operations that are not done, `Group
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
-from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, CallPlace, Forming, Operation, bus_factor
+from ddpquiz.events.event import Forming
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, CallPlace, Operation, bus_factor
 
 _MOST_FAILED = 2000  # failed operations that stay in memory
 _MOST_OPEN = 1000  # calls of new_group that some rank has not made yet, or that differ

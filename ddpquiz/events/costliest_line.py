@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpquiz.events.costs import ComputeSpan, DelayCosts, Place
-from ddpquiz.events.event import CallPlace
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.operation import CallPlace
 from ddpquiz.events.timeline import Timeline
 
 

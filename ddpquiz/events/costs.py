@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from ddpquiz.events.collective import Call, Collective
 from ddpquiz.events.event import (
-    POINT_TO_POINT,
-    CallPlace,
     CoresMissed,
     GatheredGradient,
     GradientChecksum,
@@ -24,7 +22,6 @@ from ddpquiz.events.event import (
     ModelSharded,
     ModelWrapped,
     NeverAwaited,
-    Operation,
     OptimizerSettings,
     OptimizerStep,
     OrderRepeated,
@@ -39,6 +36,7 @@ from ddpquiz.events.event import (
     UnsyncedForward,
     WeightSample,
 )
+from ddpquiz.events.operation import POINT_TO_POINT, CallPlace, Operation
 
 _MOST_ACTIVITIES = 256  # of each rank that are compared; ranks meet more often
 _SHORTEST = 1e-6  # seconds; a shorter wait is not charged

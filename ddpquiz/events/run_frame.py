@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankStack
-from ddpquiz.events.formatting import (
-    format_ranks,
-    format_seconds,
-    format_shapes,
-    frames_in,
-    list_ranks,
-    source_line,
-)
+from ddpquiz.events.event import JOIN, Began, ClaimText, Hung, Output, RankStack
+from ddpquiz.events.formatting import format_ranks, format_seconds, format_shapes, frames_in, list_ranks, source_line
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT
 from ddpquiz.events.run_state import TORCH_LOG, ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.operation import MAX_RANKS
 
 _HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
 NAMES = {  # of operators where the backends have others than scripts

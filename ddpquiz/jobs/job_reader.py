@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import MAX_RANKS, Began
+from ddpquiz.events.event import Began
+from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.jobs import dumped_job, log_file, rank_files, ras, stacks
 from ddpquiz.jobs.dump_file import names_a_rank
 from ddpquiz.jobs.job_record import JobRecord

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.operation import MAX_RANKS
 
 _LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
 _LONGEST_MESSAGE = 40  # lines of an exception's message

@@ -21,9 +21,6 @@ from typing import NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
-    ANY_SOURCE,
-    POINT_TO_POINT,
-    ROOTED,
     VERSION,
     Began,
     Dropped,
@@ -33,10 +30,8 @@ from ddpquiz.events.event import (
     Issued,
     Joining,
     Note,
-    Operation,
     OperationEvent,
     RankEvent,
-    Ranks,
     Recorded,
     Started,
     Waited,
@@ -44,6 +39,7 @@ from ddpquiz.events.event import (
     decode,
     when,
 )
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operation, Ranks
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.job_record import JobRecord
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.jobs.stacks import LocalRank
 from ddpquiz.ranks.forks import family
 from ddpquiz.ranks.process_stacks import ProcessStacks, has_ended, rank_of_ours, refuse_unread, stack_of

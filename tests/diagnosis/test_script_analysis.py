@@ -4,7 +4,7 @@ import pytest
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.script_analysis import special_ranks
-from ddpquiz.events.event import Operation
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
 SCRIPTS = {

@@ -30,7 +30,6 @@ from ddpquiz.events.event import (
     Joining,
     MemoryPeak,
     Note,
-    Operation,
     OptimizerStep,
     Output,
     Raised,
@@ -45,6 +44,7 @@ from ddpquiz.events.event import (
     Waiting,
     encode,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.steps import EventCursor, beginnings, steps

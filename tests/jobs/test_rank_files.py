@@ -10,7 +10,8 @@ import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.collective import Call, Matching
-from ddpquiz.events.event import Began, Ended, Issued, Joining, Operation, Recorded, Started, encode
+from ddpquiz.events.event import Began, Ended, Issued, Joining, Recorded, Started, encode
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.rank_files import UNCOMPARED, Clock, Visit, align, read_rank_files
 from ddpquiz.ranks.inside.rank_writer import RankWriter

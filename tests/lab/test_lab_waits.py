@@ -7,7 +7,8 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.events.event import Began, Issued, Operation, Output, Started, Waited
+from ddpquiz.events.event import Began, Issued, Output, Started, Waited
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.lab.check import check_file
 from ddpquiz.lab.verdict import MOST_OPEN, FinishedRun, find_forgotten

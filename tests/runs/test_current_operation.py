@@ -4,7 +4,8 @@ import pytest
 from drawn_run import issued, live, seen
 from inline_snapshot import snapshot
 
-from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Operation, Started, Waiting
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Started, Waiting
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from ddpquiz.cli import saving
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, End, Ended, Issued, Operation, Output
+from ddpquiz.events.event import Began, End, Ended, Issued, Output
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.steps import beginnings, steps
 from ddpquiz.paths import recordings_dir

@@ -11,7 +11,8 @@ from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.cli import saving
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Operation, Output, Raised
+from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Output, Raised
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.steps import EventCursor, beginnings, steps, time_before

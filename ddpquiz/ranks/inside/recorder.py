@@ -26,9 +26,9 @@ from ddpquiz.events.event import (
     GatheredGradient,
     GradientChecksum,
     GroupsDestroyed,
-    Operation,
     SearchedUnused,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.plural import plural
 from ddpquiz.ranks.device import release
 from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
