@@ -26,7 +26,7 @@ from ddpquiz.paths import content_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.pages.steps import unfit
+from ddpquiz.terminal.pages.lesson_steps import unfit
 
 _IN_STEPS = "That works. Steps that end in something to do teach better: `ddpquiz pack new` writes an example."
 

@@ -41,7 +41,7 @@ from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import ranks_of, sample
 from ddpquiz.terminal.pages.lesson import demo_command
-from ddpquiz.terminal.pages.steps import names_itself, said_of
+from ddpquiz.terminal.pages.lesson_steps import names_itself, said_of
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
 _WORD = re.compile(r"\w{4,}")

@@ -46,8 +46,8 @@ from ddpquiz.events.event import (
 )
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
+from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.events.steps import EventCursor, beginnings, steps
 from ddpquiz.safe_text import escape_controls
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary

@@ -17,7 +17,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, End, Ended, Issued, Note, Output, Result, encode
 from ddpquiz.events.operation import Operation
-from ddpquiz.events.steps import EventCursor, beginnings, steps
+from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks.script import find_claims
 from ddpquiz.terminal.kit import style

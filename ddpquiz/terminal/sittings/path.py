@@ -29,8 +29,8 @@ from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.demo_runs import DemoVisit
+from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
-from ddpquiz.terminal.sittings.steps import LessonScreen
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}

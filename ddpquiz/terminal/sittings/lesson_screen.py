@@ -33,7 +33,7 @@ from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header,
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
-from ddpquiz.terminal.pages.steps import (
+from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
     changed_listing,
     diff,
