@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.cli.diagnose import stacks_of_ranks
 from ddpquiz.diagnosis.stack_verdict import diagnose_stacks
 from ddpquiz.errors import UserError
+from ddpquiz.jobs.stacks import stacks_of_ranks
 from ddpquiz.ranks import process_stacks
 from ddpquiz.ranks.forks import family
 from ddpquiz.ranks.running_jobs import APART, find_jobs, ranks_below
