@@ -24,7 +24,7 @@ from ddpquiz.events.run_summary import summarize
 from ddpquiz.jobs.job_reader import read_job
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.runs.job_watch import VerdictScreen, diagnosis_page
+from ddpquiz.terminal.runs.diagnosis_page import VerdictScreen, diagnosis_page
 from ddpquiz.terminal.runs.replay import replay
 from ddpquiz.terminal.runs.summary import summary as summary_page
 

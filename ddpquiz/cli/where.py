@@ -24,7 +24,7 @@ from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below
 from ddpquiz.safe_text import plain
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.runs.job_watch import diagnosis_page
+from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
 from ddpquiz.terminal.runs.stacks_page import stacks_page
 
 
