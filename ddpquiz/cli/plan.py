@@ -20,9 +20,9 @@ from ddpquiz.events.event import Event, encode
 from ddpquiz.plan import explanation
 from ddpquiz.plan import search as finder
 from ddpquiz.plan.activations import Loss
+from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
-from ddpquiz.plan.model import Hardware
 from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.plan import Plan, make_plan
 from ddpquiz.plan.plan import as_json as plain

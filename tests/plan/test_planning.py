@@ -7,7 +7,8 @@ import pytest
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
 from ddpquiz.plan import explanation
-from ddpquiz.plan.activations import Split, layer_bytes, score_moves, split_moves, whole_moves
+from ddpquiz.plan.activations import Split, layer_bytes
+from ddpquiz.plan.layer_work import score_moves, split_moves, whole_moves
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
 from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
