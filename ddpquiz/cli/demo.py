@@ -18,7 +18,7 @@ from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import lists
-from ddpquiz.terminal.sittings.demo_runs import script_of
+from ddpquiz.terminal.sittings.rank_runner import script_of
 
 COMMAND_CLASS = DemoCommand
 

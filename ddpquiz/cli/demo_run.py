@@ -31,8 +31,8 @@ from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay
 from ddpquiz.terminal.runs.script import of_script, tries
 from ddpquiz.terminal.sittings import prediction
-from ddpquiz.terminal.sittings.demo_runs import save_time
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun
+from ddpquiz.terminal.sittings.rank_runner import save_time
 
 
 def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predict: bool) -> None:

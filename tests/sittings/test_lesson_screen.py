@@ -24,9 +24,9 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import Observed, begin_listing
-from ddpquiz.terminal.sittings.demo_runs import DemoOutcome
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.rank_runner import DemoOutcome
 
 DAY = study_day(START)
 SUM = Listing(

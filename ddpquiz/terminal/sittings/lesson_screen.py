@@ -47,8 +47,8 @@ from ddpquiz.terminal.pages.lesson_steps import (
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
 
 if TYPE_CHECKING:
@@ -722,7 +722,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return
         if answer and answer.gave_up:  # who asked for the solution has predicted nothing
             answer = None
-        how = DemoVisit(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
+        how = DemoOptions(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
         outcome = self.run_demo(step.demo, how)
         if outcome and outcome.ended_well:
             self.visit.values = outcome.values

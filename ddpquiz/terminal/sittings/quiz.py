@@ -30,7 +30,6 @@ from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey,
 from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import (
     COMMANDS,
     AnswerScreen,
@@ -42,6 +41,7 @@ from ddpquiz.terminal.sittings.question_view import (
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import (
     DEMO,
     PROOF,
@@ -373,7 +373,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if posed and self.quiz.rules.exam:
             self.note = question_view.IN_EXAM
         elif self._left() is None and not self.quiz.pending:
-            shown = self.run_demo(self._demo, DemoVisit(answered=posed.question.key if posed else ""))
+            shown = self.run_demo(self._demo, DemoOptions(answered=posed.question.key if posed else ""))
             self.do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
