@@ -27,9 +27,9 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module
 from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.runs import plain_lines, summary, watch
+from ddpquiz.terminal.runs import live_view, plain_lines, summary
 from ddpquiz.terminal.runs.frame import INTERRUPTED, TERMINATED, Hint
-from ddpquiz.terminal.runs.watch import ShownRuns
+from ddpquiz.terminal.runs.live_view import ShownRuns
 
 
 def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:
@@ -49,15 +49,15 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
         raise UserError("--step needs a terminal, and cannot be combined with --plain or --json.")
     if options.json:
         seen = plain_lines.print_json(start(request))
-        shown = watch.ShownRuns(seen, seen)
+        shown = live_view.ShownRuns(seen, seen)
     elif options.plain or not screen.is_interactive():
         seen = plain_lines.print_run(start(request), style.console(), summary=options.summary)
-        shown = watch.ShownRuns(seen, seen)
+        shown = live_view.ShownRuns(seen, seen)
     else:
-        how = watch.LiveOptions(
+        how = live_view.LiveOptions(
             hint=hint, hold=options.stay, step=options.step, summary=options.summary, lesson=lesson_of
         )
-        shown = watch.live(start, request, style.console(), how)
+        shown = live_view.live(start, request, style.console(), how)
     if file:
         file.finish(shown.asked)
     if options.summary:

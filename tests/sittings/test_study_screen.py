@@ -13,7 +13,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
-from ddpquiz.terminal.runs import replay, watch
+from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study
 
 
@@ -283,7 +283,7 @@ def test_every_line_fits_the_terminal(progress, width):
     assert screen(seat, width).endswith("? help · q quit")
 
 
-@pytest.mark.parametrize("last", [watch.STOP, replay.TO_END, replay.LEAVE])
+@pytest.mark.parametrize("last", [live_view.STOP, replay.TO_END, replay.LEAVE])
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"

@@ -124,7 +124,7 @@ class RankRunner:
 
 def _run(request: Request, link: DemoLink, how: DemoOptions, asked: PredictedRun | None) -> RunState:
     from ddpquiz.ranks.elastic_run import begin
-    from ddpquiz.terminal.runs import plain_lines, watch
+    from ddpquiz.terminal.runs import live_view, plain_lines
     from ddpquiz.terminal.runs.frame import Hint
     from ddpquiz.terminal.sittings.prediction import predicted_hint
 
@@ -133,8 +133,8 @@ def _run(request: Request, link: DemoLink, how: DemoOptions, asked: PredictedRun
     hint = asked.hint if asked else predicted_hint(link, how.predicted) if how.predicted else Hint(link.look)
     hint = replace(hint, place=how.run_at)
     step = how.step and not hint.prediction  # its result comes first
-    options = watch.LiveOptions(hint=hint, stay=True, step=step, brief=how.brief)
-    return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
+    options = live_view.LiveOptions(hint=hint, stay=True, step=step, brief=how.brief)
+    return live_view.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 
 def script_of(name: str) -> Path:
