@@ -17,8 +17,7 @@ from ddpquiz.cli.output import say
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
 from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
-from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality
-from ddpquiz.curriculum.quality import quality as measure
+from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality, measure_quality
 from ddpquiz.curriculum.survey import is_pack, survey
 from ddpquiz.curriculum.yaml_file import YamlFile, peek, shown
 from ddpquiz.errors import UserError
@@ -66,7 +65,7 @@ def check(
         problems = [*_prove(found.catalog, path), *_run_listings(concepts, path)]
     measured = None
     if quality:
-        measured = measure(concepts)
+        measured = measure_quality(concepts)
         problems += measured.fails
     summary = {**_summary(concepts), "labs": known}
     if json_:

@@ -26,7 +26,7 @@ from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs.diagnosis_page import VerdictScreen, diagnosis_page
 from ddpquiz.terminal.runs.replay import replay
-from ddpquiz.terminal.runs.summary import summary as summary_page
+from ddpquiz.terminal.runs.summary import summary_page
 
 
 def diagnose(

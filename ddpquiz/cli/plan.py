@@ -24,8 +24,7 @@ from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
-from ddpquiz.plan.plan import Plan, make_plan
-from ddpquiz.plan.plan import as_json as plain
+from ddpquiz.plan.plan import Plan, make_plan, plan_as_json
 from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
 from ddpquiz.plan.step_time import Accelerator, usual_stage
 from ddpquiz.plan.traffic import Job, cut_bytes
@@ -298,7 +297,7 @@ def plan(
         elif explain:
             _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
-            say(json.dumps(plain(made, options.tokens * 1e12)))
+            say(json.dumps(plan_as_json(made, options.tokens * 1e12)))
         else:
             _print_plan(made, options.tokens * 1e12)
 
@@ -345,7 +344,7 @@ def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: b
     """Print two layouts side by side."""
     other = make_plan(options.job(gpus), options.machine(), gpus)
     if as_json:
-        say(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
+        say(json.dumps([plan_as_json(each, options.tokens * 1e12) for each in (plan, other)]))
     else:
         layout.show_paged(style.console(), comparison(plan, other))
 
@@ -374,7 +373,7 @@ def _print_search(options: PlanOptions, *, as_json: bool) -> None:
 
 def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
     counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
-    return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
+    return {**counts, "plans": [plan_as_json(each, tokens) for each in found.plans]}
 
 
 def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
@@ -390,7 +389,9 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
     plans = finder.scale(job, options.machine(), int(first), int(last))
     if as_json:
         tokens = options.tokens * 1e12
-        rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
+        rows = [
+            plan_as_json(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans
+        ]
         say(json.dumps(rows))
     else:
         layout.show_paged(style.console(), scale_page(plans, job, options.machine()))

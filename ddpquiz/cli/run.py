@@ -87,7 +87,7 @@ def print_summary(seen: RunState, *, json: bool) -> None:
         compared = {"machine": [asdict(each) for each in speeds]} if speeds else {}
         say(to_json(account.as_json() | compared))
     else:
-        layout.show(style.console(), summary.summary(account))
+        layout.show(style.console(), summary.summary_page(account))
         if speeds:
             layout.show(style.console(), speeds_section(speeds))
 

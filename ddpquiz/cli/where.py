@@ -17,8 +17,7 @@ from ddpquiz.diagnosis.diagnosis import Diagnosis
 from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import record_of_stacks
-from ddpquiz.jobs.stacks import as_json as stacks_as_json
-from ddpquiz.jobs.stacks import stacks_of_ranks
+from ddpquiz.jobs.stacks import stacks_as_json, stacks_of_ranks
 from ddpquiz.plural import plural
 from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below

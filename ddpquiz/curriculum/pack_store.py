@@ -60,7 +60,7 @@ def fetched(source: str | Path) -> Iterator[Path]:
         yield target
 
 
-def add(source: Path) -> LoadedPack:
+def add_pack(source: Path) -> LoadedPack:
     """Copy the files of a pack into the data folder, in place of an earlier version. UserError if they do not fit."""
     files = read_files(source)
     with unpacked(files) as checked:
@@ -79,7 +79,7 @@ def add(source: Path) -> LoadedPack:
     return load_pack(pack, files)
 
 
-def remove(name: str) -> None:
+def remove_pack(name: str) -> None:
     """Delete the files of a pack, and the consent to run them. UserError if it was not added."""
     pack = find(name)
     try:
@@ -130,7 +130,7 @@ def installed_packs() -> dict[str, Path]:
     return folders
 
 
-def new(folder: Path) -> list[Path]:
+def make_pack(folder: Path) -> list[Path]:
     """Make a pack from the template, and return its files. UserError if the folder exists or cannot be a pack's."""
     name = folder.absolute().name
     if not ID.fullmatch(name):

@@ -180,7 +180,7 @@ class LocalRank:
     why: str = ""
 
 
-def as_json(job: str, ranks: int, host: str, apart: float, found: Iterable[LocalRank]) -> dict[str, Any]:
+def stacks_as_json(job: str, ranks: int, host: str, apart: float, found: Iterable[LocalRank]) -> dict[str, Any]:
     """One job on this machine; `apart` are the seconds between the two looks at its ranks."""
     processes = [
         {

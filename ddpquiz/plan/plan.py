@@ -127,7 +127,7 @@ def predict(job: Job, machine: Accelerator) -> Plan:
     return Plan(job, machine, memory, step_time(job, machine), traffic)
 
 
-def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
+def plan_as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     """A plan as plain data; docs/plan.md explains the keys."""
     job, layout = plan.job, plan.job.layout
     return {

@@ -72,27 +72,27 @@ def demo(mine, text, **modules):
     (mine / "demos/say.py").write_text(text)
     for name, source in modules.items():
         (mine / f"demos/{name}.py").write_text(source)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     return packs_dir() / "mine/demos/say.py"
 
 
 def test_a_proof_of_an_earlier_version_with_the_same_checksum_does_not_run(mine):
     hostile = hostile_proof(mine)
     crc_collision.forge(hostile / "content", crc_collision.checksum(mine / "content"))
-    pack_store.add(hostile)
+    pack_store.add_pack(hostile)
     loading.load()  # writes the copy
     copy = cache_dir() / loading.pack_copy("mine")
     of_hostile = copy.read_bytes()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     copy.write_bytes(of_hostile)  # as a second process may that still works with the earlier version
     trust()
     assert str(ProofRunner().observe(posed())) == "every rank prints '10.0'"
 
 
 def test_a_proof_that_was_read_before_an_update_does_not_run_by_the_consent_to_the_update(mine):
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     before = posed()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     with pytest.raises(UserError, match="The pack mine has changed since this was read from it; start ddpquiz again"):
         ProofRunner().observe(before)
@@ -108,9 +108,9 @@ def with_lab(mine):
 
 def test_a_lab_that_was_read_before_an_update_does_not_run_by_the_consent_to_the_update(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(other_version(mine, '"""', '"""Hostile: ', "labs/tree_broadcast/solution.py"))
+    pack_store.add_pack(other_version(mine, '"""', '"""Hostile: ', "labs/tree_broadcast/solution.py"))
     before = load_pack_lab("mine/tree-broadcast")
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     lab = load_pack_lab("mine/tree-broadcast")
     assert before == replace(lab, solution=before.solution, variants=before.variants, mutants=before.mutants,
@@ -126,7 +126,7 @@ def test_a_lab_that_was_read_before_an_update_does_not_run_by_the_consent_to_the
 
 def test_the_starter_of_a_lab_is_not_written_before_consent_since_it_would_run_as_the_learner_s_own(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     lab, folder = load_pack_lab("mine/tree-broadcast"), LabFolder(tmp_path / "labs")
     for work in (folder.begin, folder.reset):
         with pytest.raises(UserError, match="ddpquiz pack trust mine"):
@@ -239,13 +239,13 @@ def link_to_file(added, elsewhere):
 
 @pytest.mark.parametrize("link", [link_to_folder, link_to_part, link_to_file], ids=lambda link: link.__name__)
 def test_links_in_the_place_of_what_was_allowed_run_nothing(mine, tmp_path, link):
-    added = pack_store.add(mine).pack.folder
+    added = pack_store.add_pack(mine).pack.folder
     trust()
     link(added, tmp_path / "elsewhere")
     assert not may_run()
     assert "is a link" in str(run("demo", "mine/ring", "--nproc", "2").exception)
     assert "mine/first-concept" not in {concept.id for concept in loading.load().concepts}
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert may_run()
     assert not added.is_symlink()
 
@@ -268,9 +268,9 @@ def test_a_folder_and_a_loop_of_links_are_no_scripts(mine, tmp_path):
 
 
 def test_the_consent_to_a_pack_is_none_to_another_one_of_the_same_name(mine):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     with pytest.raises(UserError, match="have changed since you allowed them"):
         ProofRunner().observe(posed())
     assert run("pack", "trust", "mine").exit_code == 1
@@ -278,11 +278,11 @@ def test_the_consent_to_a_pack_is_none_to_another_one_of_the_same_name(mine):
 
 def test_the_copy_of_what_a_pack_teaches_goes_with_its_files(mine):
     copy = cache_dir() / loading.pack_copy("mine")
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     assert b"hostile" in copy.read_bytes()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert b"hostile" not in copy.read_bytes()
-    pack_store.remove("mine")
+    pack_store.remove_pack("mine")
     assert not copy.exists()
 
 
@@ -295,7 +295,7 @@ def test_the_consent_to_a_pack_outlives_an_update_of_ddpquiz():
 
 def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, monkeypatch):
     versions = [
-        pack_fingerprint(pack_files.read_added(pack_store.add(each).pack.folder))
+        pack_fingerprint(pack_files.read_added(pack_store.add_pack(each).pack.folder))
         for each in (hostile_proof(mine), mine)
     ]
     walk, updates = pack_files._beside_manifest, [mine.with_name("other"), mine]
@@ -304,7 +304,7 @@ def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, m
         for number, entry in enumerate(walk(top)):
             yield entry
             if number == 1 and updates:
-                pack_store.add(updates.pop())
+                pack_store.add_pack(updates.pop())
 
     monkeypatch.setattr(
         pack_files, "_beside_manifest", lambda top: interrupted(top) if "packs" in top.parts else walk(top)

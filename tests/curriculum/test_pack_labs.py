@@ -37,7 +37,7 @@ def with_lab(folder, concept="first-concept"):
 
 def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
     with_lab(mine)
-    folder = pack_store.add(mine).pack.folder
+    folder = pack_store.add_pack(mine).pack.folder
     lab = load_pack_lab("mine/tree-broadcast")
     file = tmp_path / lab.file_name
     file.write_text(lab.solution.starter)
@@ -52,7 +52,7 @@ def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
 
 def test_a_lab_of_a_pack_is_listed_passed_and_counted_under_its_own_name(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     lab = load_pack_lab("mine/tree-broadcast")
     assert (lab.concept, lab.file_name, lab.item) == (

@@ -202,7 +202,7 @@ def shown(path, width=80):
     out["plain"], out["plain, errors"] = console.file.getvalue(), errors.getvalue()
     out["json"] = "\n".join(map(encode, events))
     account = summarize(state.timeline, state.time)
-    out["summary"] = drawn(summary.summary(account), width, show=True)
+    out["summary"] = drawn(summary.summary_page(account), width, show=True)
     out["summary --json"] = escape_controls(json.dumps(account.as_json(), ensure_ascii=False))
     file = io.StringIO()
     trace.write(events, file)

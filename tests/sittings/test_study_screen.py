@@ -265,7 +265,7 @@ def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     seat = press(studying(progress, CARDS, memories=memories), "q")
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
-    now = standing.standing(progress, [RING, DDP], study_day(START))
+    now = standing.count_standing(progress, [RING, DDP], study_day(START))
     assert (now.due, study.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 

@@ -10,8 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise
-from ddpquiz.learning.standing import standing as count_standing
+from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise, count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
