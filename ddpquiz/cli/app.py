@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
-from ddpquiz.cli.typer_options import Command, UsageError
+from ddpquiz.cli.typer_options import CliCommand, UsageError
 from ddpquiz.errors import UserError
 from ddpquiz.safe_text import plain
 
@@ -95,7 +95,7 @@ def _load(name: str) -> Any:
     found = getattr(module, plain)
     if not isinstance(found, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
-        single.command(name, cls=getattr(module, "COMMAND_CLASS", Command), short_help=short_help)(found)
+        single.command(name, cls=getattr(module, "COMMAND_CLASS", CliCommand), short_help=short_help)(found)
         return typer.main.get_command(single)
     command = typer.main.get_command(found)
     command.name, command.short_help = name, short_help

@@ -153,12 +153,12 @@ def _reset(lab: Lab, files: LabFolder) -> None:
 
 def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
-    from ddpquiz.lab.check import check_file, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
+    from ddpquiz.lab.check import check_solution, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
 
     file = files.file(lab)
     if files.begin(lab) and not json:
         say(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
-    verdict = check_file(lab, file)
+    verdict = check_solution(lab, file)
     figures = compare(lab, verdict) if verdict.passed else ()
     if json:
         say(to_json(_as_data(lab, verdict, figures)))

@@ -44,7 +44,7 @@ def diagnose_log(log: JobLog) -> Diagnosis:
     """What the logs of a job say about why it failed, or that they do not show it."""
     evidence = LogEvidence(log)
     if mismatches := evidence.of(LoggedMismatch):
-        return log_waits.of_mismatch(evidence, mismatches)
+        return log_waits.diagnose_logged_mismatch(evidence, mismatches)
     timeouts = [wait for wait in evidence.waits if wait.seconds is not None]
     laggards = evidence.of(LoggedLaggards)
     first_wait = evidence.earliest([*timeouts, *laggards]) if timeouts or laggards else None
@@ -55,22 +55,22 @@ def diagnose_log(log: JobLog) -> Diagnosis:
             return _of_error(evidence, first, causes, silent_ends)
     signalled = evidence.notice("dump_signal")
     if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
-        return log_waits.of_dump_signal(evidence, signalled)
+        return log_waits.diagnose_dump_signal(evidence, signalled)
     if silent_ends and first_wait is None:
         return _of_caught_errors(evidence, silent_ends) or _of_exit(evidence, silent_ends)
     if laggards:
-        return log_waits.of_laggards(evidence, laggards, timeouts)
-    return log_waits.of_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
+        return log_waits.diagnose_laggards(evidence, laggards, timeouts)
+    return log_waits.diagnose_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
 
 
 def _of_the_rest(evidence: LogEvidence) -> Diagnosis:
     """The verdict on logs in which no rank failed by itself and no watchdog spoke."""
     if sizes := _sizes(evidence):
-        return log_waits.of_sizes(evidence, sizes)
+        return log_waits.diagnose_sizes(evidence, sizes)
     if late := [error for error in evidence.errors if has_timed_out(_event(error, 0.0, error.rank or 0))]:
-        return log_waits.of_late_errors(evidence, late)
+        return log_waits.diagnose_late_errors(evidence, late)
     if evidence.errors or evidence.waits:
-        return log_waits.of_lost_connections(evidence)
+        return log_waits.diagnose_lost_connections(evidence)
     return _of_no_error(evidence)
 
 

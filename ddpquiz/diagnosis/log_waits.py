@@ -43,7 +43,7 @@ _ASK_MORE = "Run again with TORCH_DISTRIBUTED_DEBUG=DETAIL: then torch compares 
 # Calls that differ, as torch itself found out.
 
 
-def of_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> Diagnosis:
+def diagnose_logged_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> Diagnosis:
     """The verdict on calls of which torch's own check says that they differ."""
     calls = {}
     for each in reversed(mismatches):
@@ -71,7 +71,9 @@ def of_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> 
 # Ranks that NCCL's watchdog ended.
 
 
-def of_laggards(evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeouts: Sequence[LoggedWait]) -> Diagnosis:
+def diagnose_laggards(
+    evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeouts: Sequence[LoggedWait]
+) -> Diagnosis:
     """The verdict on what torch's desync report or a monitored barrier says of ranks that did not come."""
     first = evidence.earliest(laggards)
     said = [each for each in laggards if each.sequence == first.sequence]
@@ -91,7 +93,7 @@ def of_laggards(evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeo
     return evidence.complete(found, culprits, [*said, *waiting])
 
 
-def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagnosis:
+def diagnose_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagnosis:
     """The verdict on ranks that the watchdog ended because a collective did not."""
     first = evidence.earliest(timeouts)
     together = [wait for wait in timeouts if wait.group == first.group and wait.rank is not None] or [first]
@@ -216,7 +218,7 @@ def _of_unknown_wait(
     return evidence.complete(found, (), waiting, limits)
 
 
-def of_dump_signal(evidence: LogEvidence, signalled: LoggedNotice) -> Diagnosis:
+def diagnose_dump_signal(evidence: LogEvidence, signalled: LoggedNotice) -> Diagnosis:
     """The verdict where ranks write that another one had timed out, and its own lines are not in the logs."""
     first = format_ranks(signalled.ranks)
     last: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
@@ -253,7 +255,7 @@ _JOINED = re.compile(r"(\d+)/(\d+) clients joined")
 _MILLISECONDS = re.compile(r"(?:waiting|timeout after|in|failed after) (\d{1,12}) ?ms")
 
 
-def of_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagnosis:
+def diagnose_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagnosis:
     """The verdict on exceptions that say that a rank waited too long."""
     first = evidence.earliest(late)
     ranks = {error.rank for error in late if error.rank is not None}
@@ -366,7 +368,7 @@ def _sorted(
     return sorted(sides.items(), key=lambda item: min(item[1]))
 
 
-def of_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
+def diagnose_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
     """The verdict on a rank that Gloo ended because it received more than its tensor holds."""
     aborted = [rank for rank in evidence.failed_exits() if evidence.exits[rank].status == -signal.SIGABRT]
     found = re.search(r"op\.preamble\.length <= op\.nbytes\. (\d+) vs\.? (\d+)", said.said)
@@ -385,7 +387,7 @@ def of_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
 # Ranks that lost their connection to one that says nothing itself.
 
 
-def of_lost_connections(evidence: LogEvidence) -> Diagnosis:
+def diagnose_lost_connections(evidence: LogEvidence) -> Diagnosis:
     """The verdict where ranks report only that another one is gone."""
     lost = [wait for wait in evidence.waits if wait.seconds is None]
     facts: list[LogFact] = [*evidence.errors, *lost]

@@ -42,7 +42,7 @@ from ddpquiz.plural import plural
 _MOST_SIDES = 6  # that a sentence lists
 
 
-def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) -> Diagnosis:
+def diagnose_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) -> Diagnosis:
     """Which ranks made the call that does not match, and both lines."""
     if {call.operation.op for call in collective.calls.values()} == {*POINT_TO_POINT}:
         return _of_pair(collective, order)

@@ -28,7 +28,13 @@ from ddpquiz.diagnosis.diagnosis import (
 )
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
-from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
+from ddpquiz.diagnosis.mismatched_calls import (
+    changed_request,
+    circular_wait,
+    diagnose_mismatch,
+    extra_call,
+    hidden_roots,
+)
 from ddpquiz.diagnosis.rank_status import (
     NO_RECORD,
     RankStatus,
@@ -82,7 +88,7 @@ def _judge(
     unlike = state.timeline.unlike()
     stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)
     if stuck:
-        return of_mismatch(*stuck, order)
+        return diagnose_mismatch(*stuck, order)
     verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen)
     verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
@@ -92,13 +98,13 @@ def _judge(
     if verdict is None or verdict.fault in ("late", "dead", "absent"):
         verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
-        return of_mismatch(*unlike[0], order)
+        return diagnose_mismatch(*unlike[0], order)
     if (
         verdict
         and {*verdict.culprits} <= {*absent}
         and (last := next((pair for pair in unlike if _is_last(pair[1], state)), None))
     ):
-        return of_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
+        return diagnose_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
         verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck

@@ -862,7 +862,7 @@ def add_errors(log: JobLog, errors: Sequence[LoggedError], names: Sequence[str])
     )  # fmt: skip
 
 
-def load_json(text: bytes) -> object:
+def parse_log_json(text: bytes) -> object:
     """The value of a JSON text, or None."""
     try:
         return json.loads(text)

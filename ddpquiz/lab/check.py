@@ -36,7 +36,7 @@ _SHOWN = ("claim", "error", "unwritten")  # the outcomes that torchrun shows too
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
 
 
-def check_file(
+def check_solution(
     lab: Lab,
     file: Path,
     *,
@@ -233,7 +233,7 @@ def prove_attempt(lab: Lab, attempt: Attempt, *, fresh: int | None = None) -> Pr
     with temporary_folder() as folder:
         file = Path(folder) / lab.file_name
         file.write_text(attempt.source, encoding="utf-8")
-        verdict = check_file(lab, file, fresh=fresh)
+        verdict = check_solution(lab, file, fresh=fresh)
     return ProvenAttempt(attempt, verdict, _complaint(attempt, verdict))
 
 

@@ -96,7 +96,9 @@ def test_the_command_prints_the_scores_and_fails_with_the_bank(monkeypatch):
     app = typer.Typer()
     app.command()(check)
     few = [concept for concept in load().concepts if concept.id in ("all-reduce-ring", "ddp-mechanics")]
-    monkeypatch.setattr(module, "measure_quality", lambda _: measure_quality(few))  # the whole content takes ten seconds
+    monkeypatch.setattr(
+        module, "measure_quality", lambda _: measure_quality(few)
+    )  # the whole content takes ten seconds
     monkeypatch.setattr(module, "MOST", 1.0)
     result = CliRunner().invoke(app, ["--quality"])
     assert result.exit_code == 0

@@ -18,7 +18,7 @@ from ddpquiz.curriculum.pack_consent import allowed_pack, pack_fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
-from ddpquiz.lab.check import check_file, compare
+from ddpquiz.lab.check import check_solution, compare
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 from ddpquiz.ranks import run as runs
@@ -117,9 +117,9 @@ def test_a_lab_that_was_read_before_an_update_does_not_run_by_the_consent_to_the
                              origin=before.origin)  # fmt: skip
     file = tmp_path / lab.file_name
     file.write_text(lab.solution.source)
-    verdict = check_file(lab, file)
+    verdict = check_solution(lab, file)
     assert verdict.passed
-    for work in (lambda: check_file(before, file), lambda: compare(before, verdict)):
+    for work in (lambda: check_solution(before, file), lambda: compare(before, verdict)):
         with pytest.raises(UserError, match="has changed since this was read from it"):
             work()
 

@@ -281,7 +281,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         answer = self.visit.answer
         if answer is None or answer.gave_up or not self._predicts:
             return []
-        given = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+        given = question_view.answer_words(answer.posed, answer.given, answer.verdict)
         options = answer.posed.question.options
         shown = code if "\n" in given or answer.posed.question.kind is Kind.OUTPUT else prose
         right = [option.text for option in options if option.right] or [expected(answer.posed)]

@@ -224,7 +224,7 @@ _HOW_SURE = "You answered {given}. How sure are you: 1 {least}, 2 unsure, 3 fair
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
-def where(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
+def question_header(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the question on screen; `path` is the place in a guided path, if there is one."""
     question = posed.question
     sort = "looking back" if quiz.looked else "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
@@ -320,7 +320,7 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
     return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
 
 
-def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
+def answer_words(posed: Posed, given: str, verdict: Verdict) -> str:
     """An answer in words: the texts of the options that were chosen, or what was typed."""
     options = posed.question.options
     texts = [options[posed.shown[place]].text for place in verdict.chosen] if options else []

@@ -34,7 +34,7 @@ from ddpquiz.terminal.sittings.question_view import (
     COMMANDS,
     AnswerScreen,
     Entry,
-    answer_text,
+    answer_words,
     command_line,
     is_calculation,
     is_command,
@@ -422,7 +422,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
         posed = self.quiz.posed
-        return question_view.where(
+        return question_view.question_header(
             self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
         )
 
@@ -579,7 +579,7 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)
-        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        text = prose(answer_words(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
         rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
     typed = [Text(number_entry.note, style="warn")] if number_entry.note else []
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)
