@@ -19,8 +19,8 @@ from ddpquiz.events.event import Event, Output
 from ddpquiz.lab.phases import Phase, find_phases
 from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, find_failure, find_forgotten, meets
 from ddpquiz.paths import own_labs_dir
-from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

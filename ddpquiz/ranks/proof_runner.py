@@ -17,8 +17,8 @@ from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
-from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 

@@ -67,7 +67,7 @@ class Run:
         self.ranks = device.default_ranks(machine) if request.ranks is None else request.ranks
         if not 1 <= self.ranks <= MOST_RANKS:
             raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
-        chosen = device.choose(request.device, self.ranks, machine, may_share=request.may_share_gpus)
+        chosen = device.choose_device(request.device, self.ranks, machine, may_share=request.may_share_gpus)
         self.claims, restarts = read.claims, request.restarts
         self.began = Began(
             str(request.script), tuple(request.args), self.ranks, chosen.kind, chosen.backend,

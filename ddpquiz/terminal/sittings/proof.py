@@ -17,7 +17,7 @@ from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
-from ddpquiz.ranks.device import require_demos
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen

@@ -84,7 +84,7 @@ class RankRunner:
 
     def demo(self, link: DemoLink, how: DemoOptions = DEFAULT_OPTIONS) -> DemoOutcome | None:
         """Run a demo after a prediction; None if the learner declines the run. In a pipe, nothing is asked."""
-        from ddpquiz.ranks.device import require_demos
+        from ddpquiz.ranks.installed_torch import require_demos
         from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.sittings.prediction import NoRun
 
