@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault, numbered_line
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault_line, numbered_line
 
 ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
@@ -79,7 +79,7 @@ def expected(posed: Posed) -> str:
         case Kind.OUTPUT:
             return question.answer
         case Kind.SPOT:
-            return numbered_line(question, fault(question))
+            return numbered_line(question, fault_line(question))
 
 
 def on_machine(question: Question, figures: Mapping[str, str]) -> Question:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, candidates, fault, script_lines
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, choosable_lines, fault_line, script_lines
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, instruction
 from ddpquiz.learning.quiz import Answer, Quiz
@@ -126,7 +126,7 @@ class Entry:
 
     def _line(self, key: str, question: Question) -> str | None:
         """The number of a line of a script as it is after a key, or None if the key does not change it."""
-        now, lines = chosen_line(question, self.text), candidates(question)
+        now, lines = chosen_line(question, self.text), choosable_lines(question)
         match key:
             case "down":
                 return str(next((place for place in lines if now is None or place > now), lines[-1]) + 1)
@@ -406,7 +406,7 @@ def _judged_lines(question: Question, verdict: Verdict, *, explained: bool) -> l
 
     Nothing is added to the chosen line if it was `explained`, otherwise where to look.
     """
-    at_fault, lines = fault(question), script_lines(question)
+    at_fault, lines = fault_line(question), script_lines(question)
     rows: list[tuple[Text, RenderableType]] = []
     for place in verdict.chosen:
         if place != at_fault:
