@@ -386,7 +386,7 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         inner = job.layout.tp * job.layout.pp * job.layout.cp
         least = max(1, int(last) // inner) * job.layout.micro_batch
         job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
-    plans = finder.scale(job, options.machine(), int(first), int(last))
+    plans = finder.plans_by_gpus(job, options.machine(), int(first), int(last))
     if as_json:
         tokens = options.tokens * 1e12
         rows = [

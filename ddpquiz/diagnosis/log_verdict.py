@@ -20,10 +20,10 @@ from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
     LogEvidence,
-    capital,
     ended_words,
     frame_of,
     kind_of,
+    ranks_capitalized,
     signal_name,
 )
 from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, has_timed_out, is_consequence
@@ -157,11 +157,11 @@ def _of_error(
     if others:
         other = evidence.earliest(others)
         when = "later" if evidence.is_before(first, other) else "too; the logs do not show which of them was first"
-        who = "Another rank" if other.rank is None else capital([other.rank])
+        who = "Another rank" if other.rank is None else ranks_capitalized([other.rank])
         limits.append(f"{who} raised {other.error} {when}.")
     if ended := [rank for rank in silent_ends if rank not in cause]:
         how = ended_words(evidence.exits[ended[0]].status)
-        limits.append(f"{capital(ended)} {how} too; the logs do not show which was first.")
+        limits.append(f"{ranks_capitalized(ended)} {how} too; the logs do not show which was first.")
     if "CUDA error" in f"{first.error} {first.message}":
         limits.append(_CUDA_LATER)
         noticed = evidence.notice("device_assert")
@@ -177,7 +177,9 @@ def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosi
     frame = frame_of(first)
     where = format_place(*frame) if frame[0] else "an unknown place"
     ranks = tuple(sorted({each.rank for each in alike if each.rank is not None}))
-    who = capital(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
+    who = (
+        ranks_capitalized(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
+    )
     limits = () if ranks else (_WHOSE,)
     message = first.message.partition("\n")[0]
     if first.crash:
@@ -218,7 +220,7 @@ def _of_caught_errors(evidence: LogEvidence, ends: Sequence[int]) -> Diagnosis |
     printed = evidence.notice("printed_error")
     earlier = printed if printed and evidence.is_before(printed, lost) else None
     cause = f" The first line that speaks of an error is {earlier.said!r}." if earlier else ""
-    ended = f" {capital(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
+    ended = f" {ranks_capitalized(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
     what = "Ranks lost their connection, and the script caught the exceptions and printed them."
     found = Diagnosis(
         "unknown", (), f"{what}{cause}{ended}",
@@ -232,7 +234,7 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
     first = next((rank for rank in ranks if evidence.exits[rank].first), ranks[0])
     status = evidence.exits[first].status
     alike = tuple(rank for rank in ranks if evidence.exits[rank].status == status)
-    who, were = capital(alike), "was" if len(alike) == 1 else "were"
+    who, were = ranks_capitalized(alike), "was" if len(alike) == 1 else "were"
     memory, aborted = evidence.notice("memory_killer"), evidence.notice("abort", "heartbeat")
     if status == -signal.SIGKILL and memory:
         advice = f"{SMALLER}, fewer ranks or loader workers on a machine, or ask for more memory."

@@ -349,7 +349,7 @@ def _tag_at(operation: Operation) -> str:
 # What does not match where the calls alone do not show it.
 
 
-def hidden_roots(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
+def unseen_root_mismatch(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
     """The diagnosis that ranks stay in an operation which all members have called, if only their roots can differ.
 
     `blocked` says in which operation each rank is that does not go on.

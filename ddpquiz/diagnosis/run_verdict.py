@@ -33,7 +33,7 @@ from ddpquiz.diagnosis.mismatched_calls import (
     circular_wait,
     diagnose_mismatch,
     extra_call,
-    hidden_roots,
+    unseen_root_mismatch,
 )
 from ddpquiz.diagnosis.rank_status import (
     NO_RECORD,
@@ -89,7 +89,7 @@ def _judge(
     stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)
     if stuck:
         return diagnose_mismatch(*stuck, order)
-    verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
+    verdict = None if absent or now != math.inf else unseen_root_mismatch(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen)
     verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
     if verdict is None or {*verdict.culprits} <= waits_for_keys(state).keys():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ddpquiz.events import event as events
-from ddpquiz.events.collective import GroupCalls
+from ddpquiz.events.collective import NewGroupCalls
 from ddpquiz.events.event import FORM, JOIN, Output
 from ddpquiz.events.formatting import source_line
 from ddpquiz.events.timeline import Timeline
@@ -52,7 +52,7 @@ class RunState:
     handled: dict[int, events.CalledInHandler] = field(default_factory=dict)  # rank -> its last call in a handler
     by_thread: set[tuple[str, int]] = field(default_factory=set)  # lines from which another thread than the main calls
     destroyed: dict[int, events.GroupsDestroyed] = field(default_factory=dict)  # ranks that have left all groups
-    groups: GroupCalls = field(default_factory=GroupCalls)
+    groups: NewGroupCalls = field(default_factory=NewGroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
     last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event

@@ -182,7 +182,7 @@ class _Server:
         from ddpquiz.ranks import fresh_rank
         from ddpquiz.ranks.inside import store_patch, worker
 
-        start = fresh_rank.become if plan.request.fresh else worker.run
+        start = fresh_rank.exec_rank if plan.request.fresh else worker.run
         ours = [self.channel.fileno(), self.wake, self.wake_end]
         run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
         for rank, fds in enumerate(pipes):

@@ -14,7 +14,7 @@ from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
-from ddpquiz.plan.search import fewest_gpus, scale, search
+from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search
 from ddpquiz.plan.step_time import Accelerator, stage_work
 from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
 
@@ -205,7 +205,7 @@ def test_the_fewest_gpus_are_those_below_which_nothing_fits():
 
 
 def test_more_gpus_train_faster_and_less_efficiently():
-    plans = scale(job(batch=4096, tp=8, pp=4), Accelerator(H100), 64, 131072)
+    plans = plans_by_gpus(job(batch=4096, tp=8, pp=4), Accelerator(H100), 64, 131072)
     assert [plan.job.layout.gpus for plan in plans] == [64 << power for power in range(12)]
     mfu = [plan.mfu for plan in plans]
     assert mfu == sorted(mfu, reverse=True)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
-from ddpquiz.diagnosis.report import explained_by, limits_of, position_cells, source_of
+from ddpquiz.diagnosis.report import lesson_sentence, limits_of, position_cells, source_of
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.layout import bullets, columns, section
@@ -58,7 +58,7 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
         parts += section("Where the ranks stand", columns(map(_position_row, verdict.positions)))
     if verdict.together:
         parts += [Text(), prose(plain(verdict.together))]
-    sentences = (verdict.advice, explained_by(verdict))
+    sentences = (verdict.advice, lesson_sentence(verdict))
     parts += section("Look next", *(prose(sentence) for sentence in sentences if sentence))
     if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))

@@ -21,7 +21,7 @@ from ddpquiz.learning import answers, mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog, SavedAnswer, with_hint_at_mistake
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
-from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
+from ddpquiz.learning.quiz import Event, Given, GoTo, Quiz, QuizAction, Rules, SetConfidence, TimeUp
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import confidence_keys
 from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
@@ -256,7 +256,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self._left() != timedelta(0):
             return False
         posed, text = self.quiz.posed, self.entry.text
-        self.do(Late("" if posed and is_command(text, posed.question) else text))
+        self.do(TimeUp("" if posed and is_command(text, posed.question) else text))
         self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
         return True
 
@@ -474,7 +474,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Keep an exam that goes on for the case that its window closes; when it ends, save what is not known."""
         home = self.context.progress.path.parent
         if exam.stopped:
-            for answer in quiz.left_open(exam, now):
+            for answer in quiz.unanswered_as_unknown(exam, now):
                 if answer.posed.question.key not in self.by_lines.unread:
                     self._log.append(answer, retry=False)
             forget_exam(home, self.command.whole)
