@@ -45,7 +45,7 @@ def _standing(state: RunState, rank: int, present: Collection[int], gone: Collec
         return ("has finished", "", 0) if status == 0 else (f"exited with status {status}", *place)
     if rank in gone:
         return "its process is gone", *place
-    if state.waits_in(rank) == JOIN:
+    if state.communicates_in(rank) == JOIN:
         return JOIN, *place
     if state.blocked_in(rank) and rank in state.last_call:
         operation = state.last_call[rank].operation

@@ -242,7 +242,7 @@ def _before_timeout(stack: RankStack, state: RunState) -> RankStack:
         return stack
     last = state.last_call.get(stack.rank)
     file, line = own_frame(raised.traceback, state.script)
-    waited_in = state.waits_in(stack.rank) or (last.operation.op if last else JOIN)
+    waited_in = state.communicates_in(stack.rank) or (last.operation.op if last else JOIN)
     return RankStack(stack.rank, waited_in, file, line, raised.traceback)
 
 

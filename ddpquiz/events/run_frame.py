@@ -340,7 +340,7 @@ _LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
 def _current_operation(state: RunState, now: float, *, newest: bool) -> OperationLine:
     """What runs at `now`, or what ran last."""
-    joining = [rank for rank in state.all_ranks if state.waits_in(rank) == JOIN]
+    joining = [rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN]
     if joining:
         late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
         pieces = _pieces([JOIN], joining, late, state)

@@ -286,13 +286,13 @@ class RunState:
                 verdicts.append((claim, "not reached", []))
         return verdicts
 
-    def waits_in(self, rank: int) -> str:
-        """The communication that a rank is in, or an empty text."""
+    def communicates_in(self, rank: int) -> str:
+        """The first operation that is open on a rank, also in the background; "" if there is none."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """The communication that blocks a rank, or an empty text."""
+        """The first open operation for which the script of a rank waits, none in the background; "" if there is none."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 

@@ -123,7 +123,7 @@ class Watchdog:
 
         While all of them are in init_process_group no rank is missing: the network may just be slow.
         """
-        joining = all(seen.waits_in(rank) == JOIN for rank in seen.all_ranks)
+        joining = all(seen.communicates_in(rank) == JOIN for rank in seen.all_ranks)
         return max(self.timeout or 0.0, _JOINING if joining else 0.0)
 
     def positions(self, seen: RunState) -> tuple[RankStack, ...]:
@@ -135,7 +135,7 @@ class Watchdog:
         frames = list(itertools.takewhile(_is_of_script, frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
-        waits_in = seen.blocked_in(rank) or seen.waits_in(rank)
+        waits_in = seen.blocked_in(rank) or seen.communicates_in(rank)
         if not waits_in and any(_COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)
@@ -145,7 +145,9 @@ class Watchdog:
         on_gpu = seen.began is not None and seen.began.device == "cuda"
         used, before = self.processes.cpu_seconds(), self._cpu
         spent = sum(
-            seconds - before.get(rank, 0.0) for rank, seconds in used.items() if not (on_gpu and seen.waits_in(rank))
+            seconds - before.get(rank, 0.0)
+            for rank, seconds in used.items()
+            if not (on_gpu and seen.communicates_in(rank))
         )
         busy = spent > max(_TICK, _IDLE * (now - self._cpu_at))
         self._cpu, self._cpu_at = used, now

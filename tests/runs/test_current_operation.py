@@ -16,7 +16,7 @@ def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_
     assert picture.doing(1) == "all_reduce"
     picture.add(Ended(0.4, 1, 2))
     assert picture.doing(1) == "computing"
-    assert picture.waits_in(1) == "all_reduce", "number 1 is open still"
+    assert picture.communicates_in(1) == "all_reduce", "number 1 is open still"
 
 
 RUNNING = {
