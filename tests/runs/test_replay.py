@@ -19,7 +19,7 @@ from ddpquiz.events.event import Began, End, Ended, Issued, Note, Output, Result
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.paths import demos_dir, recordings_dir
-from ddpquiz.ranks.script import find_claims
+from ddpquiz.ranks.claims import find_claims
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs import plain_lines, replay

@@ -27,6 +27,7 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.events.event import Alive, Claimed, ClaimText, Started
+from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
@@ -46,7 +47,6 @@ from ddpquiz.ranks.inside.source_location import is_between, outward
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
-from ddpquiz.ranks.script import REPORT, report_claims
 
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:
