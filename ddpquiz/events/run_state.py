@@ -292,7 +292,7 @@ class RunState:
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """The first open operation for which the script of a rank waits, none in the background; "" if there is none."""
+        """The first open operation for which the script of a rank waits, none in the background; "" if none is."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 
