@@ -150,7 +150,6 @@ def _leaves_out(test: ast.expr) -> bool:
 
 # Which ranks a script treats in a special way where it prepares a call.
 
-
 _MOST_CALLS = 50  # of functions, that are followed
 _ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
 _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
@@ -305,7 +304,6 @@ def _assigned(statement: ast.stmt) -> set[str]:
 
 # `rank == 1 and step == 3` is False on each rank but 1, where it depends on the step. Names count that get a value once
 # in the file, such as `is_main = dist.get_rank() == 0` or `sizes = [4, 4, 5]`.
-
 
 _UNKNOWN = object()
 _DEEP = 20  # names that stand for each other, one after the other
