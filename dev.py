@@ -162,14 +162,14 @@ def _write_snapshots(places: list[str]) -> int:
 
 def _check_torch(version: str, more: list[str]) -> int:
     """Run the tests that can pass with another version of torch, in an environment of its own."""
-    from ddpquiz.ranks.device import OLDEST_TAUGHT, release
+    from ddpquiz.ranks.installed_torch import OLDEST_TAUGHT, major_minor
 
     if not re.fullmatch(r"\d+(\.\d+){2}", version):
         return _fail("Name a version of torch, such as: python3 dev.py check --torch 2.9.1")
     folder = ROOT / f".venv-torch-{version}"
     if problem := _set_up(folder, version):
         return _fail(problem)
-    places = ("tests",) if release(version) >= OLDEST_TAUGHT else _WITHOUT_DEMOS
+    places = ("tests",) if major_minor(version) >= OLDEST_TAUGHT else _WITHOUT_DEMOS
     return _run([folder / "bin" / "python", *_PYTEST, *places, *more])
 
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import sync_playwright
 
 from ddpquiz.cli.saving import page_of
-from ddpquiz.events.event import Began, End, Ended, Event, Issued, Operation, Output, Result, Started
+from ddpquiz.events.event import Began, End, Ended, Event, Issued, Output, Result, Started
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
 if TYPE_CHECKING:

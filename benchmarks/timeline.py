@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.cli.saving import Saving
 from ddpquiz.events import saved_run, trace
-from ddpquiz.events.event import Began, End, Ended, Exited, Issued, Operation, Started, decode, encode
+from ddpquiz.events.event import Began, End, Ended, Exited, Issued, Started, decode, encode
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.events.timeline import Timeline

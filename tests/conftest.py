@@ -162,7 +162,7 @@ def home(tmp_path):
 def mine(tmp_path, monkeypatch):
     """Return the folder of a new pack; nothing is added yet."""
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "home"))
-    pack_store.new(tmp_path / "mine")
+    pack_store.make_pack(tmp_path / "mine")
     return tmp_path / "mine"
 
 

@@ -10,7 +10,7 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from ddpquiz.events.costs import Cost
-from ddpquiz.events.event import MAX_RANKS, POINT_TO_POINT, bus_factor
+from ddpquiz.events.operation import MAX_RANKS, POINT_TO_POINT, bus_factor
 
 _FEWEST = 3  # sizes that a line needs
 FITS = 0.10  # mean relative error up to which one line fits

@@ -45,7 +45,7 @@ class BenchRun:
 
     def __init__(self, wanted: str, ranks: int, ops: Sequence[str], sizes: Sequence[int], seconds: float) -> None:
         machine = server().machine
-        chosen = device.choose(wanted, ranks, machine)
+        chosen = device.choose_device(wanted, ranks, machine)
         self.samples = BenchSamples(ranks, chosen.kind, chosen.backend, chosen.reason, machine.torch)
         args = (chosen.kind, ",".join(ops), ",".join(map(str, sizes)), str(seconds))
         self._request = Request(_SCRIPT, args=args, ranks=ranks, device=chosen.kind, timeout=None, is_watched=False)

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
-from ddpquiz.cli.typer_options import Command, UsageError
+from ddpquiz.cli.typer_options import CliCommand, UsageError
 from ddpquiz.errors import UserError
 from ddpquiz.safe_text import plain
 
@@ -72,10 +72,6 @@ _PANELS = {  # of the help; each sentence fits on its line at 80 columns
 }
 _BELOW = {"Your jobs": "`python -m ddpquiz.record` records a job that another launcher starts."}
 _COMMANDS = {name: sentence for panel in _PANELS.values() for name, sentence in panel.items()}
-_TOGETHER = {  # the module of a command that shares one with others
-    "search": "list_", "show": "list_", "export": "progress", "import": "progress", "optimize": "progress",
-    "watch": "diagnose", "where": "diagnose", "compare": "diagnose",
-}  # fmt: skip
 _MEANT = {  # names of these commands in other programs
     "exam": "test --exam",
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
@@ -95,11 +91,11 @@ def _load(name: str) -> Any:
     """Import a command. KeyError if there is no such command."""
     short_help = _COMMANDS[name]
     plain = name + "_" * (name in {"list", "import"})  # words of Python itself
-    module = importlib.import_module(f"ddpquiz.cli.{_TOGETHER.get(name, plain)}")
+    module = importlib.import_module(f"ddpquiz.cli.{plain}")
     found = getattr(module, plain)
     if not isinstance(found, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
-        single.command(name, cls=getattr(module, "COMMAND_CLASS", Command), short_help=short_help)(found)
+        single.command(name, cls=getattr(module, "COMMAND_CLASS", CliCommand), short_help=short_help)(found)
         return typer.main.get_command(single)
     command = typer.main.get_command(found)
     command.name, command.short_help = name, short_help

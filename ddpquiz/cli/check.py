@@ -17,8 +17,7 @@ from ddpquiz.cli.output import say
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
 from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
-from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality
-from ddpquiz.curriculum.quality import quality as measure
+from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality, measure_quality
 from ddpquiz.curriculum.survey import is_pack, survey
 from ddpquiz.curriculum.yaml_file import YamlFile, peek, shown
 from ddpquiz.errors import UserError
@@ -26,7 +25,7 @@ from ddpquiz.paths import content_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.pages.steps import unfit
+from ddpquiz.terminal.pages.lesson_steps import unfit
 
 _IN_STEPS = "That works. Steps that end in something to do teach better: `ddpquiz pack new` writes an example."
 
@@ -66,7 +65,7 @@ def check(
         problems = [*_prove(found.catalog, path), *_run_listings(concepts, path)]
     measured = None
     if quality:
-        measured = measure(concepts)
+        measured = measure_quality(concepts)
         problems += measured.fails
     summary = {**_summary(concepts), "labs": known}
     if json_:

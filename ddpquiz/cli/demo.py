@@ -17,8 +17,8 @@ from ddpquiz.curriculum.packs import pack_demos
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.sittings.demo_runs import script_of
+from ddpquiz.terminal.pages import lists
+from ddpquiz.terminal.sittings.rank_runner import script_of
 
 COMMAND_CLASS = DemoCommand
 
@@ -69,4 +69,4 @@ def demo(
 def _list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     known = (*demos(demos_dir()), *pack_demos())
-    layout.show_paged(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))
+    layout.show_paged(style.console(), lists.demos(loading.load(), known, load_timings(data_dir())))

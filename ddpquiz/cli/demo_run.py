@@ -12,27 +12,27 @@ from rich.text import Text
 from ddpquiz.cli.clock import now
 from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
-from ddpquiz.cli.run import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.cli.saving import save
+from ddpquiz.cli.show_run import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.curriculum.packs import allowed_pack
+from ddpquiz.curriculum.pack_consent import allowed_pack
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import encode
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import demo_name, pack_of, recordings_dir
-from ddpquiz.ranks.device import require_demos
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
 from ddpquiz.terminal.kit import layout, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay
 from ddpquiz.terminal.runs.script import of_script, tries
 from ddpquiz.terminal.sittings import prediction
-from ddpquiz.terminal.sittings.demo_runs import save_time
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun
+from ddpquiz.terminal.sittings.rank_runner import save_time
 
 
 def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predict: bool) -> None:

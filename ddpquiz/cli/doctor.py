@@ -15,7 +15,8 @@ from ddpquiz.errors import UserError
 from ddpquiz.events.event import End
 from ddpquiz.paths import data_dir
 from ddpquiz.plural import plural
-from ddpquiz.ranks.device import choose, default_ranks, why_no_demos
+from ddpquiz.ranks.device import choose_device, default_ranks
+from ddpquiz.ranks.installed_torch import why_no_demos
 from ddpquiz.ranks.launch import server, temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -93,7 +94,7 @@ def _torch() -> Iterator[str]:
     machine = server().machine
     have = [name for name, there in (("NCCL", machine.nccl), ("Gloo", machine.gloo)) if there]
     yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {plural(machine.gpus, 'GPU')}"
-    how = choose("auto", default_ranks(machine), machine).reason
+    how = choose_device("auto", default_ranks(machine), machine).reason
     yield why_no_demos(machine.torch) or f"a demo would run {how}"
 
 

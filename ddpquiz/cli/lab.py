@@ -13,14 +13,7 @@ from ddpquiz.cli import clock, completion
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.labs import (
-    load_lab,
-    load_pack_lab,
-    pack_lab_names,
-    pack_labs,
-    survey_labs,
-    survey_labs_of_pack,
-)
+from ddpquiz.curriculum.labs import load_lab, load_pack_lab, pack_lab_names, pack_labs, survey_labs, survey_labs_of_pack
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.lab import pages
 from ddpquiz.lab.folder import LabFolder
@@ -117,14 +110,14 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
 def _run_demo(concept: str) -> None:
     """Run the first demo of a concept."""
     from ddpquiz.cli.progress_file import open_progress  # noqa: PLC0415  # lists, tasks and hints run no demos
-    from ddpquiz.terminal.sittings.demo_runs import Ranks  # noqa: PLC0415
+    from ddpquiz.terminal.sittings.rank_runner import RankRunner  # noqa: PLC0415
 
     known = loading.load()
     links = known.concept(concept).demos
     if not links:
         raise UserError(f"The concept {concept} has no demo.")
     with open_progress(known.moved) as progress:
-        Ranks(known, progress, clock.now).demo(links[0])
+        RankRunner(known, progress, clock.now).demo(links[0])
 
 
 def _history() -> LabHistory:
@@ -160,12 +153,12 @@ def _reset(lab: Lab, files: LabFolder) -> None:
 
 def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
-    from ddpquiz.lab.check import check_file, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
+    from ddpquiz.lab.check import check_solution, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
 
     file = files.file(lab)
     if files.begin(lab) and not json:
         say(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
-    verdict = check_file(lab, file)
+    verdict = check_solution(lab, file)
     figures = compare(lab, verdict) if verdict.passed else ()
     if json:
         say(to_json(_as_data(lab, verdict, figures)))

@@ -13,11 +13,9 @@ import typer
 from ddpquiz.cli import completion
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum.loading import load_pack
-from ddpquiz.curriculum.pack_store import add as save
-from ddpquiz.curriculum.pack_store import fetched, installed_packs
-from ddpquiz.curriculum.pack_store import new as make
-from ddpquiz.curriculum.pack_store import remove as delete
-from ddpquiz.curriculum.packs import LoadedPack, allow, find, is_allowed, packs
+from ddpquiz.curriculum.pack_consent import allow, is_allowed
+from ddpquiz.curriculum.pack_store import add_pack, fetched, installed_packs, make_pack, remove_pack
+from ddpquiz.curriculum.packs import LoadedPack, find, packs
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.safe_text import plain
@@ -40,7 +38,7 @@ def add(
     """Add a pack, or bring one up to date. Nothing in it is run."""
     path = installed_packs().get(source, Path(source))
     with fetched(path if os.path.lexists(path) else source) as folder:
-        added = save(folder)
+        added = add_pack(folder)
     name = added.pack.name
     say(f"{name}: {_counts(added)} added. See them with: ddpquiz list")
     if not is_allowed(name, added.origin):
@@ -69,7 +67,7 @@ def list_() -> None:
 @pack.command()
 def remove(name: Annotated[str, typer.Argument(help="The name of the pack.", autocompletion=completion.packs)]) -> None:
     """Remove a pack. Your progress in it stays, and counts again when the pack is added again."""
-    delete(name)
+    remove_pack(name)
     say(f"{name} is removed. Your progress in it is kept.")
 
 
@@ -101,7 +99,7 @@ def new(
     folder: Annotated[Path, typer.Argument(help="The folder to make; its name is the pack's.", metavar="DIR")],
 ) -> None:
     """Make a pack of your own, to fill with content."""
-    for path in make(folder):
+    for path in make_pack(folder):
         say(str(path))
     say(f"Edit these files, then: ddpquiz check {folder}\nTry them with: ddpquiz pack add {folder}")
 

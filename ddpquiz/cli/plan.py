@@ -20,12 +20,11 @@ from ddpquiz.events.event import Event, encode
 from ddpquiz.plan import explanation
 from ddpquiz.plan import search as finder
 from ddpquiz.plan.activations import Loss
+from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
-from ddpquiz.plan.model import Hardware
 from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
-from ddpquiz.plan.plan import Plan, make_plan
-from ddpquiz.plan.plan import as_json as plain
+from ddpquiz.plan.plan import Plan, make_plan, plan_as_json
 from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
 from ddpquiz.plan.step_time import Accelerator, usual_stage
 from ddpquiz.plan.traffic import Job, cut_bytes
@@ -300,7 +299,7 @@ def plan(
         elif explain:
             _print_explanation(made, explain, options.tokens * 1e12, as_json=as_json)
         elif as_json:
-            say(json.dumps(plain(made, options.tokens * 1e12)))
+            say(json.dumps(plan_as_json(made, options.tokens * 1e12)))
         else:
             _print_plan(made, options.tokens * 1e12)
 
@@ -347,7 +346,7 @@ def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: b
     """Print two layouts side by side."""
     other = make_plan(options.job(gpus), options.machine(), gpus)
     if as_json:
-        say(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
+        say(json.dumps([plan_as_json(each, options.tokens * 1e12) for each in (plan, other)]))
     else:
         layout.show_paged(style.console(), comparison(plan, other))
 
@@ -376,7 +375,7 @@ def _print_search(options: PlanOptions, *, as_json: bool) -> None:
 
 def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
     counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
-    return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
+    return {**counts, "plans": [plan_as_json(each, tokens) for each in found.plans]}
 
 
 def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
@@ -389,10 +388,12 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         inner = job.layout.tp * job.layout.pp * job.layout.cp
         least = max(1, int(last) // inner) * job.layout.micro_batch
         job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
-    plans = finder.scale(job, options.machine(), int(first), int(last))
+    plans = finder.plans_by_gpus(job, options.machine(), int(first), int(last))
     if as_json:
         tokens = options.tokens * 1e12
-        rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
+        rows = [
+            plan_as_json(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans
+        ]
         say(json.dumps(rows))
     else:
         layout.show_paged(style.console(), scale_page(plans, job, options.machine()))

@@ -10,7 +10,7 @@ import typer
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.terminal.sittings.demo_runs import Ranks
+from ddpquiz.terminal.sittings.rank_runner import RankRunner
 from ddpquiz.terminal.sittings.sitting import SessionContext
 
 
@@ -19,7 +19,7 @@ def context(catalog: Catalog) -> Iterator[SessionContext]:
     """What a sitting needs, until it is over; the progress is closed after that."""
     with open_progress(catalog.moved) as progress:
         try:
-            ranks = Ranks(catalog, progress, clock.now)
+            ranks = RankRunner(catalog, progress, clock.now)
             yield SessionContext(catalog, progress, clock.now, _open_lab, ranks)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None

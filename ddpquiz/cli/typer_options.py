@@ -21,7 +21,7 @@ _OLD_NAMES = {  # of options, by command; they go on working, and no help shows 
 }
 
 
-class Command(TyperCommand):
+class CliCommand(TyperCommand):
     """A command whose options may also be given by the names that they had in earlier versions."""
 
     def make_parser(self, ctx: Any) -> Any:

@@ -333,7 +333,7 @@ def script_lines(question: Question) -> tuple[str, ...]:
     return tuple(question.code.splitlines())
 
 
-def candidates(question: Question) -> tuple[int, ...]:
+def choosable_lines(question: Question) -> tuple[int, ...]:
     """The places, from 0, of the lines that can be chosen: all but empty lines and comments."""
     stripped = enumerate(map(str.strip, script_lines(question)))
     return tuple(place for place, line in stripped if line and not line.startswith("#"))
@@ -341,10 +341,10 @@ def candidates(question: Question) -> tuple[int, ...]:
 
 def places_of(question: Question, text: str) -> list[int]:
     """The places of the lines that equal a text, apart from indentation."""
-    return [place for place in candidates(question) if script_lines(question)[place].strip() == text.strip()]
+    return [place for place in choosable_lines(question) if script_lines(question)[place].strip() == text.strip()]
 
 
-def fault(question: Question) -> int:
+def fault_line(question: Question) -> int:
     """The place of the line at fault. The reader has checked that there is exactly one."""
     return places_of(question, question.answer)[0]
 
@@ -356,10 +356,10 @@ def numbered_line(question: Question, place: int) -> str:
 
 def fixed_script(question: Question) -> str:
     """The script with the line at fault replaced by its fix."""
-    return _with(question, fault(question), question.fix)
+    return _with(question, fault_line(question), question.fix)
 
 
-def without(question: Question, text: str) -> str | None:
+def without_line(question: Question, text: str) -> str | None:
     """The script with `pass` in place of a line, or None if it must stay, as one that opens a block."""
     place = places_of(question, text)[0]
     line = script_lines(question)[place]

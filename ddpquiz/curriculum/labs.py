@@ -10,8 +10,9 @@ from pathlib import Path
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.lab_reader import MINUTES, read_lab
+from ddpquiz.curriculum.pack_consent import pack_fingerprint
 from ddpquiz.curriculum.pack_files import concepts_in, read_added, unpacked
-from ddpquiz.curriculum.packs import find, fingerprint, packs
+from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean, nearest, shown
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import labs_dir
@@ -69,7 +70,7 @@ def load_pack_lab(name: str) -> Lab:
     needs = tuple(f"{pack.name}/{need}" for need in lab.needs)
     return replace(
         lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}", needs=needs,
-        folder=pack.labs / lab.folder.name, origin=fingerprint(files),
+        folder=pack.labs / lab.folder.name, origin=pack_fingerprint(files),
     )  # fmt: skip
 
 

@@ -102,11 +102,12 @@ def load_pack(pack: Pack, files: Files | None = None) -> LoadedPack:
 
     UserError if its files cannot be read or have complaints.
     """
+    from ddpquiz.curriculum.pack_consent import pack_fingerprint
     from ddpquiz.curriculum.pack_files import demos_in, read_added, unpacked
-    from ddpquiz.curriculum.packs import LoadedPack, fingerprint
+    from ddpquiz.curriculum.packs import LoadedPack
 
     files = files or read_added(pack.folder)
-    origin = fingerprint(files)
+    origin = pack_fingerprint(files)
 
     def read() -> Catalog:
         with unpacked(files, pack.folder) as folder:

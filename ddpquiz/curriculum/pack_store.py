@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ddpquiz.curriculum.labs import TOOLS, survey_labs_of_pack
 from ddpquiz.curriculum.loading import load_pack, pack_copy
+from ddpquiz.curriculum.pack_consent import withdraw
 from ddpquiz.curriculum.pack_files import read_files, unpacked, write_files
-from ddpquiz.curriculum.packs import LoadedPack, Pack, find, read_manifest, withdraw
+from ddpquiz.curriculum.packs import LoadedPack, Pack, find, read_manifest
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import ID
 from ddpquiz.errors import ContentError, UserError
@@ -59,7 +60,7 @@ def fetched(source: str | Path) -> Iterator[Path]:
         yield target
 
 
-def add(source: Path) -> LoadedPack:
+def add_pack(source: Path) -> LoadedPack:
     """Copy the files of a pack into the data folder, in place of an earlier version. UserError if they do not fit."""
     files = read_files(source)
     with unpacked(files) as checked:
@@ -78,7 +79,7 @@ def add(source: Path) -> LoadedPack:
     return load_pack(pack, files)
 
 
-def remove(name: str) -> None:
+def remove_pack(name: str) -> None:
     """Delete the files of a pack, and the consent to run them. UserError if it was not added."""
     pack = find(name)
     try:
@@ -129,7 +130,7 @@ def installed_packs() -> dict[str, Path]:
     return folders
 
 
-def new(folder: Path) -> list[Path]:
+def make_pack(folder: Path) -> list[Path]:
     """Make a pack from the template, and return its files. UserError if the folder exists or cannot be a pack's."""
     name = folder.absolute().name
     if not ID.fullmatch(name):

@@ -16,10 +16,11 @@ from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
 from ddpquiz.plan.activations import Loss
+from ddpquiz.plan.hardware import MEMORY_REACHED, Hardware, Link
 from ddpquiz.plan.hugging_face import load_config
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal
 from ddpquiz.plan.memory import Sizes, States
-from ddpquiz.plan.model import MEMORY_REACHED, Experts, Hardware, LatentAttention, Link, Transformer
+from ddpquiz.plan.model import Experts, LatentAttention, Transformer
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job
 

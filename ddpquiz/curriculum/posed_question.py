@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault, numbered_line
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault_line, numbered_line
 
 ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
@@ -33,7 +33,7 @@ class Posed:
     def ranks(self) -> int:
         """On how many ranks its proof runs; 1 if it has none."""
         proof = self.question.proof
-        return int(evaluate(proof.ranks, self.values)) if proof else 1
+        return int(evaluate_drawn(proof.ranks, self.values)) if proof else 1
 
 
 def pose(question: Question, dice: random.Random) -> Posed:
@@ -47,7 +47,8 @@ def pose(question: Question, dice: random.Random) -> Posed:
 def pose_with(question: Question, values: Mapping[str, str]) -> Posed:
     """A `number` question with a draw. ValueError with a sentence if it has no answer with these values."""
     numbers = tuple(
-        evaluate(expression, values) for expression in (question.answer, *(trap.answer for trap in question.traps))
+        evaluate_drawn(expression, values)
+        for expression in (question.answer, *(trap.answer for trap in question.traps))
     )
     answer, *wrong = map(formula.format_number, numbers)
     traps = zip(question.traps, wrong, strict=True)
@@ -78,7 +79,7 @@ def expected(posed: Posed) -> str:
         case Kind.OUTPUT:
             return question.answer
         case Kind.SPOT:
-            return numbered_line(question, fault(question))
+            return numbered_line(question, fault_line(question))
 
 
 def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
@@ -97,8 +98,10 @@ def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
     names = [variable.name for variable in variables]
     for values in itertools.product(*(variable.values for variable in variables)):
         draw = dict(zip(names, values, strict=True))
-        answer = evaluate(question.answer, draw)
-        if any(isclose(evaluate(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps):
+        answer = evaluate_drawn(question.answer, draw)
+        if any(
+            isclose(evaluate_drawn(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps
+        ):
             return question
     return changed
 
@@ -121,7 +124,7 @@ def _fill_prose(text: str, values: Mapping[str, str]) -> str:
     return "`".join(parts)
 
 
-def evaluate(expression: str, values: Mapping[str, str]) -> float:
+def evaluate_drawn(expression: str, values: Mapping[str, str]) -> float:
     """The value of an expression with the values of a draw; an int if it is whole. ValueError if it has none."""
     numbers = {name: parse_number(value) for name, value in values.items()}
     return formula.whole_if_close(formula.evaluate(expression, numbers))
@@ -147,7 +150,7 @@ def _replacement(brace: re.Match[str], values: Mapping[str, str]) -> str:
         raise ValueError(f"a single `{brace[0]}`; write `{brace[0] * 2}` for a plain brace")
     name = brace[2].strip()
     if brace[1]:
-        return formula.format_number(evaluate(name, values))
+        return formula.format_number(evaluate_drawn(name, values))
     if name not in values:
         raise formula.unknown_name(name, values)
     return values[name]
@@ -156,7 +159,7 @@ def _replacement(brace: re.Match[str], values: Mapping[str, str]) -> str:
 def _filled_proof(proof: Proof | None, values: Mapping[str, str]) -> Proof | None:
     if proof is None:
         return None
-    ranks = formula.format_number(evaluate(proof.ranks, values))
+    ranks = formula.format_number(evaluate_drawn(proof.ranks, values))
     if isinstance(proof, DemoProof):
         return replace(proof, ranks=ranks, args=tuple(fill(argument, values) for argument in proof.args))
     return replace(proof, ranks=ranks)

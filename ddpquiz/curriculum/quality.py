@@ -60,7 +60,7 @@ class Quality:
     remarks: tuple[str, ...]
 
 
-def quality(concepts: Sequence[Concept]) -> Quality:
+def measure_quality(concepts: Sequence[Concept]) -> Quality:
     """Measure the quality of all items by their form."""
     choices = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICE]
     scores = tuple(_score(rule, picker, choices) for rule, picker in PICKERS.items())

@@ -29,7 +29,7 @@ from ddpquiz.curriculum.concept import (
     fixed_script,
     places_of,
 )
-from ddpquiz.curriculum.posed_question import evaluate, fill, placeholders
+from ddpquiz.curriculum.posed_question import evaluate_drawn, fill, placeholders
 from ddpquiz.curriculum.yaml_file import (
     ID,
     OPTION,
@@ -594,14 +594,14 @@ def _draws(question: Question) -> Iterator[dict[str, str]]:
 
 
 def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator[tuple[Node, str]]:
-    answer = _attempt(evaluate, question.answer, values)
+    answer = _attempt(evaluate_drawn, question.answer, values)
     if isinstance(answer, ValueError):
         yield record.at("answer"), str(answer)
         return
     if not question.tolerance and not math.isclose(answer, float(formula.format_number(answer)), rel_tol=1e-9):
         yield record.at("answer"), f"the answer is {answer!r}, which a learner cannot type exactly; add a `tolerance`"
     for trap, node in zip(question.traps, record.children("traps"), strict=False):
-        wrong = _attempt(evaluate, trap.answer, values)
+        wrong = _attempt(evaluate_drawn, trap.answer, values)
         if isinstance(wrong, ValueError):
             yield node, str(wrong)
         elif math.isclose(wrong, answer, rel_tol=max(question.tolerance, 1e-9), abs_tol=1e-12):
@@ -610,7 +610,7 @@ def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator
         if isinstance(filled := _attempt(fill, text, values), ValueError):
             yield node, f"`{name}`: {filled}"
     if question.proof:
-        ranks = _attempt(evaluate, question.proof.ranks, values)
+        ranks = _attempt(evaluate_drawn, question.proof.ranks, values)
         if ranks not in range(1, MOST_RANKS + 1):
             yield peek(record.at("proof"), "ranks"), f"`ranks` is not a whole number from 1 to {MOST_RANKS}"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, Diagnosis, FaultKind, RankPosition, until_timeout, wait
 from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, timeout_of
-from ddpquiz.diagnosis.ranks_at_fault import lines_that_set, ranks_that_reach
+from ddpquiz.diagnosis.script_analysis import lines_that_set, ranks_that_reach
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import StoreWaiting
 from ddpquiz.events.formatting import format_place, format_ranks

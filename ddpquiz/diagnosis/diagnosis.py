@@ -8,9 +8,9 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ddpquiz.events.event import FORM, JOIN, Operation
+from ddpquiz.events.event import FORM, JOIN
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, format_shapes
-from ddpquiz.events.run_state import RunState
+from ddpquiz.events.operation import Operation
 
 FaultKind = Literal[
     "missing", "order", "signature", "late", "dead", "left", "absent", "stopped", "unknown", "quiet", "silent", "none"
@@ -242,51 +242,3 @@ def position_of(ranks: tuple[int, ...], operation: Operation) -> RankPosition:
 def wait(ranks: tuple[int, ...]) -> str:
     """Write `ranks 0 and 1 wait`."""
     return f"{format_ranks(ranks)} wait{'s' * (len(ranks) == 1)}"
-
-
-# Ranks that do the same at a moment, put together: what a job of many ranks does in a few rows.
-
-
-@dataclass(frozen=True, slots=True)
-class AlikeRanks:
-    """Some ranks, what they do in words, the line where they do it if it is known, and how many calls they made."""
-
-    ranks: tuple[int, ...]
-    doing: str
-    file: str
-    line: int
-    calls: tuple[int, int]  # the fewest and the most of these ranks
-
-
-def alike_ranks(state: RunState, present: Collection[int], gone: Collection[int] = ()) -> list[AlikeRanks]:
-    """Return groups of ranks that are in the same operation and line, the largest first.
-
-    `present` are the ranks that have a record, `gone` those whose process is known to have ended.
-    """
-    groups: dict[tuple[str, str, int], list[int]] = {}
-    for rank in state.all_ranks:
-        groups.setdefault(_standing(state, rank, present, gone), []).append(rank)
-    alike = []
-    for (doing, file, line), ranks in groups.items():
-        calls = [state.last_call[rank].number if rank in state.last_call else 0 for rank in ranks]
-        alike.append(AlikeRanks(tuple(ranks), doing, file, line, (min(calls), max(calls))))
-    return sorted(alike, key=lambda group: (-len(group.ranks), group.ranks))
-
-
-def _standing(state: RunState, rank: int, present: Collection[int], gone: Collection[int]) -> tuple[str, str, int]:
-    if rank not in present:
-        return "no record yet", "", 0
-    place = state.places.get(rank, ("", 0))
-    if rank in state.raised:
-        return f"raised {state.raised[rank].error}", *place
-    if rank in state.exited:
-        status = state.exited[rank].status
-        return ("has finished", "", 0) if status == 0 else (f"exited with status {status}", *place)
-    if rank in gone:
-        return "its process is gone", *place
-    if state.waits_in(rank) == JOIN:
-        return JOIN, *place
-    if state.blocked_in(rank) and rank in state.last_call:
-        operation = state.last_call[rank].operation
-        return request(operation), operation.file, operation.line
-    return "computing", *place

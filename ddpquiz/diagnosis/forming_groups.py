@@ -55,7 +55,7 @@ def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: fl
 
 def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
     gave_up = {rank for rank, raised in state.raised.items() if has_timed_out(raised)} - state.last_call.keys()
-    waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.waits_in(rank) == JOIN)))
+    waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN)))
     missing = {*state.all_ranks} - state.joined - {*waiting} - state.last_call.keys()
     if not waiting:
         return None

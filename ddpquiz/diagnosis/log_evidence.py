@@ -160,7 +160,7 @@ class LogEvidence:
         for wait in waits:
             if wait.rank is not None:
                 number = f", number {wait.sequence}" if wait.sequence > 0 else ""
-                ranks[f"{asked(wait.op, wait.elements)}{number}", wait.file, wait.line].append(wait.rank)
+                ranks[f"{request_words(wait.op, wait.elements)}{number}", wait.file, wait.line].append(wait.rank)
         return [RankPosition(tuple(sorted({*members})), *call) for call, members in ranks.items()]
 
     def complete(
@@ -174,7 +174,7 @@ class LogEvidence:
             followed = [error for error in self.errors if error.rank not in cause and is_consequence(error.message)]
             lost = [wait for wait in self.waits if wait.rank not in cause]
             if ranks := {fact.rank for fact in (*followed, *lost) if fact.rank is not None}:
-                sentence = f"{sentence.rstrip('.')}. {capital(ranks)} failed because of that."
+                sentence = f"{sentence.rstrip('.')}. {ranks_capitalized(ranks)} failed because of that."
                 positions += (*self.places(followed), *self.wait_positions(lost))
         evidence = [*found.evidence, *_quoted([fact.at for fact in facts])]
         named = next((exited for exited in self.exits.values() if exited.first), None)
@@ -237,17 +237,17 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
-def asked(op: str, elements: int | None) -> str:
+def request_words(op: str, elements: int | None) -> str:
     """A collective with its size."""
     return op if elements is None or op == "barrier" else f"{op} of {plural(elements, 'element')}"
 
 
-def capital(ranks: Collection[int]) -> str:
+def ranks_capitalized(ranks: Collection[int]) -> str:
     """Ranks at the beginning of a sentence."""
     return format_ranks(ranks).capitalize()
 
 
-def minority(sides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def smallest_side(sides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The ranks of the smaller sides, and what that leaves open; all ranks if the largest sides are equal."""
     most = max(map(len, sides))
     if sum(len(ranks) == most for ranks in sides) > 1:
@@ -255,4 +255,4 @@ def minority(sides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[str
         return every, ("The logs do not say which side is wrong.",)
     few = tuple(sorted({rank for ranks in sides if len(ranks) < most for rank in ranks}))
     verb = "differs" if len(few) == 1 else "differ"
-    return few, (f"{capital(few)} {verb} from most; that need not be the wrong side.",)
+    return few, (f"{ranks_capitalized(few)} {verb} from most; that need not be the wrong side.",)

@@ -15,24 +15,18 @@ from dataclasses import replace
 
 from ddpquiz.diagnosis import log_waits
 from ddpquiz.diagnosis.diagnosis import ADVICE, SMALLER, Diagnosis, RankPosition
+from ddpquiz.diagnosis.known_errors import advise_raised, explain_text
 from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
     LogEvidence,
-    capital,
     ended_words,
     frame_of,
     kind_of,
+    ranks_capitalized,
     signal_name,
 )
-from ddpquiz.diagnosis.rank_status import (
-    RankStatus,
-    advise_raised,
-    explain_failure,
-    explain_text,
-    has_timed_out,
-    is_consequence,
-)
+from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, has_timed_out, is_consequence
 from ddpquiz.events.event import Began, Exited, Raised, Started
 from ddpquiz.events.formatting import code_at, format_place
 from ddpquiz.events.run_state import RunState
@@ -50,7 +44,7 @@ def diagnose_log(log: JobLog) -> Diagnosis:
     """What the logs of a job say about why it failed, or that they do not show it."""
     evidence = LogEvidence(log)
     if mismatches := evidence.of(LoggedMismatch):
-        return log_waits.of_mismatch(evidence, mismatches)
+        return log_waits.diagnose_logged_mismatch(evidence, mismatches)
     timeouts = [wait for wait in evidence.waits if wait.seconds is not None]
     laggards = evidence.of(LoggedLaggards)
     first_wait = evidence.earliest([*timeouts, *laggards]) if timeouts or laggards else None
@@ -61,22 +55,22 @@ def diagnose_log(log: JobLog) -> Diagnosis:
             return _of_error(evidence, first, causes, silent_ends)
     signalled = evidence.notice("dump_signal")
     if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
-        return log_waits.of_dump_signal(evidence, signalled)
+        return log_waits.diagnose_dump_signal(evidence, signalled)
     if silent_ends and first_wait is None:
         return _of_caught_errors(evidence, silent_ends) or _of_exit(evidence, silent_ends)
     if laggards:
-        return log_waits.of_laggards(evidence, laggards, timeouts)
-    return log_waits.of_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
+        return log_waits.diagnose_laggards(evidence, laggards, timeouts)
+    return log_waits.diagnose_timeouts(evidence, timeouts) if timeouts else _of_the_rest(evidence)
 
 
 def _of_the_rest(evidence: LogEvidence) -> Diagnosis:
     """The verdict on logs in which no rank failed by itself and no watchdog spoke."""
     if sizes := _sizes(evidence):
-        return log_waits.of_sizes(evidence, sizes)
+        return log_waits.diagnose_sizes(evidence, sizes)
     if late := [error for error in evidence.errors if has_timed_out(_event(error, 0.0, error.rank or 0))]:
-        return log_waits.of_late_errors(evidence, late)
+        return log_waits.diagnose_late_errors(evidence, late)
     if evidence.errors or evidence.waits:
-        return log_waits.of_lost_connections(evidence)
+        return log_waits.diagnose_lost_connections(evidence)
     return _of_no_error(evidence)
 
 
@@ -163,11 +157,11 @@ def _of_error(
     if others:
         other = evidence.earliest(others)
         when = "later" if evidence.is_before(first, other) else "too; the logs do not show which of them was first"
-        who = "Another rank" if other.rank is None else capital([other.rank])
+        who = "Another rank" if other.rank is None else ranks_capitalized([other.rank])
         limits.append(f"{who} raised {other.error} {when}.")
     if ended := [rank for rank in silent_ends if rank not in cause]:
         how = ended_words(evidence.exits[ended[0]].status)
-        limits.append(f"{capital(ended)} {how} too; the logs do not show which was first.")
+        limits.append(f"{ranks_capitalized(ended)} {how} too; the logs do not show which was first.")
     if "CUDA error" in f"{first.error} {first.message}":
         limits.append(_CUDA_LATER)
         noticed = evidence.notice("device_assert")
@@ -183,7 +177,9 @@ def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosi
     frame = frame_of(first)
     where = format_place(*frame) if frame[0] else "an unknown place"
     ranks = tuple(sorted({each.rank for each in alike if each.rank is not None}))
-    who = capital(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
+    who = (
+        ranks_capitalized(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
+    )
     limits = () if ranks else (_WHOSE,)
     message = first.message.partition("\n")[0]
     if first.crash:
@@ -224,7 +220,7 @@ def _of_caught_errors(evidence: LogEvidence, ends: Sequence[int]) -> Diagnosis |
     printed = evidence.notice("printed_error")
     earlier = printed if printed and evidence.is_before(printed, lost) else None
     cause = f" The first line that speaks of an error is {earlier.said!r}." if earlier else ""
-    ended = f" {capital(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
+    ended = f" {ranks_capitalized(ends)} {ended_words(evidence.exits[ends[0]].status)} after that." if ends else ""
     what = "Ranks lost their connection, and the script caught the exceptions and printed them."
     found = Diagnosis(
         "unknown", (), f"{what}{cause}{ended}",
@@ -238,7 +234,7 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
     first = next((rank for rank in ranks if evidence.exits[rank].first), ranks[0])
     status = evidence.exits[first].status
     alike = tuple(rank for rank in ranks if evidence.exits[rank].status == status)
-    who, were = capital(alike), "was" if len(alike) == 1 else "were"
+    who, were = ranks_capitalized(alike), "was" if len(alike) == 1 else "were"
     memory, aborted = evidence.notice("memory_killer"), evidence.notice("abort", "heartbeat")
     if status == -signal.SIGKILL and memory:
         advice = f"{SMALLER}, fewer ranks or loader workers on a machine, or ask for more memory."

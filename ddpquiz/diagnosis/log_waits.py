@@ -18,14 +18,14 @@ from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
     LogEvidence,
-    asked,
-    capital,
     frame_of,
-    minority,
     operation_of,
+    ranks_capitalized,
+    request_words,
+    smallest_side,
 )
-from ddpquiz.events.event import POINT_TO_POINT
 from ddpquiz.events.formatting import code_at, format_place, format_ranks, format_seconds
+from ddpquiz.events.operation import POINT_TO_POINT
 from ddpquiz.jobs.log_file import (
     LogFact,
     LoggedError,
@@ -43,7 +43,7 @@ _ASK_MORE = "Run again with TORCH_DISTRIBUTED_DEBUG=DETAIL: then torch compares 
 # Calls that differ, as torch itself found out.
 
 
-def of_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> Diagnosis:
+def diagnose_logged_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> Diagnosis:
     """The verdict on calls of which torch's own check says that they differ."""
     calls = {}
     for each in reversed(mismatches):
@@ -59,7 +59,7 @@ def of_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> 
         for (op, shape, dtype), ranks in sides.items()
     )
     fault: FaultKind = "order" if len({op for op, _, _ in sides}) > 1 else "signature"
-    culprits, limits = minority([*sides.values()])
+    culprits, limits = smallest_side([*sides.values()])
     parts = [f"{format_ranks(each.ranks)} called {each.doing}{_at(each.file, each.line)}" for each in positions]
     number = next((call.sequence for call in calls.values() if call.sequence is not None), None)
     which = f" (number {number} of their group, counted from 0)" if number is not None else ""
@@ -71,7 +71,9 @@ def of_mismatch(evidence: LogEvidence, mismatches: Sequence[LoggedMismatch]) -> 
 # Ranks that NCCL's watchdog ended.
 
 
-def of_laggards(evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeouts: Sequence[LoggedWait]) -> Diagnosis:
+def diagnose_laggards(
+    evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeouts: Sequence[LoggedWait]
+) -> Diagnosis:
     """The verdict on what torch's desync report or a monitored barrier says of ranks that did not come."""
     first = evidence.earliest(laggards)
     said = [each for each in laggards if each.sequence == first.sequence]
@@ -80,9 +82,9 @@ def of_laggards(evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeo
     raised = [error for error in evidence.errors if "failed to pass monitoredBarrier" in error.message]
     at = _at(*frame_of(raised[0])) if raised else ""
     sentence = (
-        f"{_waited(waiting)}. {capital(culprits)} did not join it, says torch's report."
+        f"{_waited(waiting)}. {ranks_capitalized(culprits)} did not join it, says torch's report."
         if waiting
-        else f"{capital(culprits)} did not come to the call{at} in which the other ranks waited, says torch."
+        else f"{ranks_capitalized(culprits)} did not come to the call{at} in which the other ranks waited, says torch."
     )
     kind, status, limits = evidence.what_became_of(culprits)
     stood = [RankPosition((error.rank,), "waited", *frame_of(error)) for error in raised if error.rank is not None]
@@ -91,7 +93,7 @@ def of_laggards(evidence: LogEvidence, laggards: Sequence[LoggedLaggards], timeo
     return evidence.complete(found, culprits, [*said, *waiting])
 
 
-def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagnosis:
+def diagnose_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagnosis:
     """The verdict on ranks that the watchdog ended because a collective did not."""
     first = evidence.earliest(timeouts)
     together = [wait for wait in timeouts if wait.group == first.group and wait.rank is not None] or [first]
@@ -104,7 +106,9 @@ def of_timeouts(evidence: LogEvidence, timeouts: Sequence[LoggedWait]) -> Diagno
     if others:
         other = evidence.earliest(others)
         ranks = {wait.rank for wait in others if wait.rank is not None}
-        limits.append(f"{capital(ranks)} timed out in another group too, in {asked(other.op, other.elements)}.")
+        limits.append(
+            f"{ranks_capitalized(ranks)} timed out in another group too, in {request_words(other.op, other.elements)}."
+        )
     if not first.group and len(members) > 1:
         limits.append("The logs do not name the groups of these calls: the ranks may have waited in different ones.")
     if different := _of_different_waits(evidence, waiting, limits):
@@ -142,8 +146,8 @@ def _of_different_waits(
     if len(sides) < 2:
         return None
     fault: FaultKind = "order" if len({op for op, _ in sides}) > 1 else "signature"
-    culprits, open_ = minority([*sides.values()])
-    calls = ", ".join(f"{format_ranks(ranks)} waited in {asked(*call)}" for call, ranks in sides.items())
+    culprits, open_ = smallest_side([*sides.values()])
+    calls = ", ".join(f"{format_ranks(ranks)} waited in {request_words(*call)}" for call, ranks in sides.items())
     number = waiting[0].sequence
     earlier = (
         "If a rank left out or added a call earlier, the calls have met wrongly since then, and the cause is that "
@@ -216,7 +220,7 @@ def _of_unknown_wait(
     return evidence.complete(found, (), waiting, limits)
 
 
-def of_dump_signal(evidence: LogEvidence, signalled: LoggedNotice) -> Diagnosis:
+def diagnose_dump_signal(evidence: LogEvidence, signalled: LoggedNotice) -> Diagnosis:
     """The verdict where ranks write that another one had timed out, and its own lines are not in the logs."""
     first = format_ranks(signalled.ranks)
     last: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
@@ -240,8 +244,8 @@ def _waited(waits: Sequence[LoggedWait]) -> str:
     wait = next((each for each in waits if each.line), waits[0])
     number = f" (number {wait.sequence} of its group)" if wait.sequence > 0 else ""
     seconds = f" {format_seconds(max(each.seconds or 0 for each in waits))}" if wait.seconds else ""
-    who = capital(ranks) if ranks else "A rank"
-    return f"{who} waited{seconds} in {asked(wait.op, wait.elements)}{_at(wait.file, wait.line)}{number}"
+    who = ranks_capitalized(ranks) if ranks else "A rank"
+    return f"{who} waited{seconds} in {request_words(wait.op, wait.elements)}{_at(wait.file, wait.line)}{number}"
 
 
 # Ranks that raised because they had waited too long: over Gloo, in the store, to form a group.
@@ -253,11 +257,11 @@ _JOINED = re.compile(r"(\d+)/(\d+) clients joined")
 _MILLISECONDS = re.compile(r"(?:waiting|timeout after|in|failed after) (\d{1,12}) ?ms")
 
 
-def of_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagnosis:
+def diagnose_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagnosis:
     """The verdict on exceptions that say that a rank waited too long."""
     first = evidence.earliest(late)
     ranks = {error.rank for error in late if error.rank is not None}
-    waited = f"{capital(ranks) if ranks else 'A rank'} waited{_time_of(first)}"
+    waited = f"{ranks_capitalized(ranks) if ranks else 'A rank'} waited{_time_of(first)}"
     at = _at(*frame_of(first))
     if (setup := _NCCL_SETUP.search(first.message)) or first.message.startswith("Gloo connectFullMesh"):
         return _of_unformed_group(evidence, late, f"{waited}{{}} to form a group{at}", setup)
@@ -269,7 +273,7 @@ def of_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> Diagno
     if keyed and (keys := _KEYS.search(keyed[0].message)):
         key = keys[1].rpartition("/")[2]
         own = {error.rank for error in keyed if error.rank is not None}
-        who = f"{capital(own) if own else 'A rank'} waited{_time_of(keyed[0])}"
+        who = f"{ranks_capitalized(own) if own else 'A rank'} waited{_time_of(keyed[0])}"
         found = Diagnosis(
             "late", (),
             f"{who} in the store{_at(*frame_of(keyed[0]))} for the key {key}, which nobody set in time.", places,
@@ -325,7 +329,7 @@ def _of_late_calls(evidence: LogEvidence, late: Sequence[LoggedError], first: Lo
     ranks = {rank for members in sides.values() for rank in members}
     silent = evidence.silent(ranks)
     if not silent and len(sides) > 1:
-        culprits, limits = minority([*sides.values()])
+        culprits, limits = smallest_side([*sides.values()])
         calls = ", ".join(
             f"{format_ranks(each)} waited in {op}{_at(file, line)}" for (op, file, line), each in _sorted(sides)
         )
@@ -352,7 +356,7 @@ def _of_late_calls(evidence: LogEvidence, late: Sequence[LoggedError], first: Lo
             (*places, RankPosition(silent, status)), advice=ADVICE[kind], limits=(*limits, unsure),
         )  # fmt: skip
         return evidence.complete(found, silent, late)
-    more = f" {capital(silent)} had reported nothing by then: one of them did not come." if silent else ""
+    more = f" {ranks_capitalized(silent)} had reported nothing by then: one of them did not come." if silent else ""
     found = Diagnosis(
         "late" if silent else "unknown", (), f"{waited} in {where}.{more}", places, advice=_ASK_MORE,
         limits=("The logs do not say for which rank.",),
@@ -366,14 +370,14 @@ def _sorted(
     return sorted(sides.items(), key=lambda item: min(item[1]))
 
 
-def of_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
+def diagnose_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
     """The verdict on a rank that Gloo ended because it received more than its tensor holds."""
     aborted = [rank for rank in evidence.failed_exits() if evidence.exits[rank].status == -signal.SIGABRT]
     found = re.search(r"op\.preamble\.length <= op\.nbytes\. (\d+) vs\.? (\d+)", said.said)
     amounts = (
         f"{found[1]} bytes, but its tensor has room for only {found[2]}" if found else "more than its tensor holds"
     )
-    who = capital(aborted) if aborted else "A rank"
+    who = ranks_capitalized(aborted) if aborted else "A rank"
     diagnosis = Diagnosis(
         "signature", (), f"{who} received {amounts}: the sizes of a collective differ.",
         tuple(evidence.places(evidence.errors)), advice=f"{ADVICE['signature']} {_ASK_MORE}",
@@ -385,7 +389,7 @@ def of_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
 # Ranks that lost their connection to one that says nothing itself.
 
 
-def of_lost_connections(evidence: LogEvidence) -> Diagnosis:
+def diagnose_lost_connections(evidence: LogEvidence) -> Diagnosis:
     """The verdict where ranks report only that another one is gone."""
     lost = [wait for wait in evidence.waits if wait.seconds is None]
     facts: list[LogFact] = [*evidence.errors, *lost]
@@ -395,10 +399,10 @@ def of_lost_connections(evidence: LogEvidence) -> Diagnosis:
     where = "a communication"
     if isinstance(first, LoggedWait):
         number = f" (number {first.sequence} of its group)" if first.sequence > 0 else ""
-        where = f"{asked(first.op, first.elements)}{number}"
+        where = f"{request_words(first.op, first.elements)}{number}"
     elif isinstance(first, LoggedError):
         where = f"{operation_of(first) or 'a communication'}{_at(*frame_of(first))}"
-    sentence = f"{capital(ranks) if ranks else 'A rank'} lost the connection to another rank in {where}"
+    sentence = f"{ranks_capitalized(ranks) if ranks else 'A rank'} lost the connection to another rank in {where}"
     positions = (*evidence.places(evidence.errors), *evidence.wait_positions(lost))
     if not silent or len(silent) == evidence.log.ranks:
         found = Diagnosis(
@@ -417,7 +421,7 @@ def _of_silent_end(evidence: LogEvidence, found: Diagnosis, facts: Sequence[LogF
     positions = (*found.positions, RankPosition(silent, "wrote no error"))
     if not evidence.log.has_launcher:
         open_ = ("The logs do not say whether it died or ended early.", OTHER_LOGS)
-        sentence = f"{found.sentence}. {capital(silent)} wrote no error."
+        sentence = f"{found.sentence}. {ranks_capitalized(silent)} wrote no error."
         absent = replace(
             found, fault="absent", sentence=sentence, positions=positions, advice=ADVICE["absent"], limits=open_
         )
@@ -427,7 +431,7 @@ def _of_silent_end(evidence: LogEvidence, found: Diagnosis, facts: Sequence[LogF
         sentence = f"{found.sentence}: {whom} had ended before. It wrote no error, and torchrun saw no failure of it."
         left = replace(found, sentence=sentence, positions=positions, advice=ADVICE["left"], limits=limits)
         return evidence.complete(left, silent, facts)
-    sentence = f"{found.sentence}. {capital(silent)} wrote no error: one of them had ended before."
+    sentence = f"{found.sentence}. {ranks_capitalized(silent)} wrote no error: one of them had ended before."
     one = replace(found, culprits=(), sentence=sentence, positions=positions, advice=ADVICE["left"], limits=limits)
     return evidence.complete(one, (), facts)
 

@@ -29,27 +29,20 @@ from ddpquiz.diagnosis.diagnosis import (
     tell_apart,
     wait,
 )
-from ddpquiz.diagnosis.ranks_at_fault import (
-    Deviation,
-    find_deviation,
-    left_a_loop,
-    opposite_branches,
-    sides_of,
-    singled_out,
-    unusual_ranks,
-)
+from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of, unusual_ranks
+from ddpquiz.diagnosis.script_analysis import left_a_loop, opposite_branches, singled_out
 from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
 from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
+from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 
 _MOST_SIDES = 6  # that a sentence lists
 
 
-def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) -> Diagnosis:
+def diagnose_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) -> Diagnosis:
     """Which ranks made the call that does not match, and both lines."""
     if {call.operation.op for call in collective.calls.values()} == {*POINT_TO_POINT}:
         return _of_pair(collective, order)
@@ -356,7 +349,7 @@ def _tag_at(operation: Operation) -> str:
 # What does not match where the calls alone do not show it.
 
 
-def hidden_roots(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
+def unseen_root_mismatch(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
     """The diagnosis that ranks stay in an operation which all members have called, if only their roots can differ.
 
     `blocked` says in which operation each rank is that does not go on.

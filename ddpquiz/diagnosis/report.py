@@ -97,7 +97,9 @@ def diagnosis_sections(verdict: Diagnosis, record: JobRecord) -> list[Section]:
     every = (
         Section(title=verdict.title, sentences=said),
         Section(title="Where the ranks stand", heads=("ranks", "doing", "line"), rows=stand),
-        Section(title="Look next", sentences=(*((verdict.advice,) if verdict.advice else ()), explained_by(verdict))),
+        Section(
+            title="Look next", sentences=(*((verdict.advice,) if verdict.advice else ()), lesson_sentence(verdict))
+        ),
         Section(title="What is not certain", sentences=limits_of(verdict, record)),
         Section(title="What this rests on", sentences=verdict.evidence),
         Section(title="What was read", sentences=(source_of(record),)),
@@ -110,7 +112,7 @@ def position_cells(each: RankPosition) -> tuple[str, str, str]:
     return format_ranks(each.ranks), each.doing, format_place(each.file, each.line) if each.line else ""
 
 
-def explained_by(verdict: Diagnosis) -> str:
+def lesson_sentence(verdict: Diagnosis) -> str:
     """In a sentence which lesson explains what happened."""
     return f"`ddpquiz learn {verdict.concept}` explains it."
 

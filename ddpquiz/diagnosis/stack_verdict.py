@@ -11,9 +11,9 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, Diagnosis, RankPosition
-from ddpquiz.diagnosis.ranks_at_fault import calls_elsewhere, stands_alone
-from ddpquiz.events.event import POINT_TO_POINT, Operation
+from ddpquiz.diagnosis.script_analysis import calls_elsewhere, stands_alone
 from ddpquiz.events.formatting import Frame, format_place, format_ranks, format_seconds, is_library, source_line
+from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.jobs.stacks import JobStacks, SeenStack
 
 _MOST_LINES = 6  # of evidence

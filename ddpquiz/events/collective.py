@@ -1,14 +1,15 @@
 """Which calls of ranks belong together, and in which order ranks call.
 
 A `Collective` is one operation across its ranks: who is awaited, how long it lasted and how fast it was. `Matching`
-puts calls together, `Unfinished` holds the operations that are not done, `GroupCalls` the calls of new_group, and
+puts calls together, `Unfinished` holds the operations that are not done, `NewGroupCalls` the calls of new_group, and
 `CallOrder` knows which call usually follows which.
 """
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
-from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, CallPlace, Forming, Operation, bus_factor
+from ddpquiz.events.event import Forming
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, CallPlace, Operation, bus_factor
 
 _MOST_FAILED = 2000  # failed operations that stay in memory
 _MOST_OPEN = 1000  # calls of new_group that some rank has not made yet, or that differ
@@ -241,7 +242,7 @@ class Unfinished:
                 del collectives[collective]
 
 
-class GroupCalls:
+class NewGroupCalls:
     """The calls of new_group, which all ranks must make for the same groups in the same order.
 
     The k-th calls of all ranks belong together, and are dropped once all ranks have asked for the same group.

@@ -140,7 +140,7 @@ def compare(first: Sequence[Event], second: Sequence[Event]) -> Comparison:
     """How the second of two saved runs differs from the first; each has a `run` and an `end` event."""
     (a, sites_a), (b, sites_b) = _account(first), _account(second)
     sites = []
-    for site_a, site_b in pair(sites_a, sites_b):
+    for site_a, site_b in pair_call_sites(sites_a, sites_b):
         if site := site_a or site_b:
             costs_a, costs_b = sites_a[site_a] if site_a else [], sites_b[site_b] if site_b else []
             change = CostChange(
@@ -205,7 +205,7 @@ class CallSite:
 _Pair = tuple[CallSite | None, CallSite | None]
 
 
-def pair(first: Iterable[CallSite], second: Iterable[CallSite]) -> list[_Pair]:
+def pair_call_sites(first: Iterable[CallSite], second: Iterable[CallSite]) -> list[_Pair]:
     """The call sites of two runs in pairs; a site that only one run has stands alone.
 
     Sites of a file keep their order and operator; of all ways to pair them, the one with the most pairs is taken, and

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ddpquiz.events.event import ANY_SOURCE
+from ddpquiz.events.operation import ANY_SOURCE
 from ddpquiz.plural import plural
 
 MAX_BYTES = 1 << 20  # of a source file

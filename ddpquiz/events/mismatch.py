@@ -9,8 +9,9 @@ from math import prod
 from typing import Literal
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, ROOTED, Hung, Operation
+from ddpquiz.events.event import Hung
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operation
 
 _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
 

@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import ANY_SOURCE, JOIN, POINT_TO_POINT, Began, ClaimText, Hung, Output, RankStack
-from ddpquiz.events.formatting import (
-    format_ranks,
-    format_seconds,
-    format_shapes,
-    frames_in,
-    list_ranks,
-    source_line,
-)
+from ddpquiz.events.event import JOIN, Began, ClaimText, Hung, Output, RankStack
+from ddpquiz.events.formatting import format_ranks, format_seconds, format_shapes, frames_in, list_ranks, source_line
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT
 from ddpquiz.events.run_state import TORCH_LOG, ClaimVerdict, RunState
 from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural
@@ -346,7 +340,7 @@ _LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
 def _current_operation(state: RunState, now: float, *, newest: bool) -> OperationLine:
     """What runs at `now`, or what ran last."""
-    joining = [rank for rank in state.all_ranks if state.waits_in(rank) == JOIN]
+    joining = [rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN]
     if joining:
         late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
         pieces = _pieces([JOIN], joining, late, state)

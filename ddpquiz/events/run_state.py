@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ddpquiz.events import event as events
-from ddpquiz.events.collective import GroupCalls
+from ddpquiz.events.collective import NewGroupCalls
 from ddpquiz.events.event import FORM, JOIN, Output
 from ddpquiz.events.formatting import source_line
 from ddpquiz.events.timeline import Timeline
@@ -52,7 +52,7 @@ class RunState:
     handled: dict[int, events.CalledInHandler] = field(default_factory=dict)  # rank -> its last call in a handler
     by_thread: set[tuple[str, int]] = field(default_factory=set)  # lines from which another thread than the main calls
     destroyed: dict[int, events.GroupsDestroyed] = field(default_factory=dict)  # ranks that have left all groups
-    groups: GroupCalls = field(default_factory=GroupCalls)
+    groups: NewGroupCalls = field(default_factory=NewGroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
     last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
@@ -286,13 +286,13 @@ class RunState:
                 verdicts.append((claim, "not reached", []))
         return verdicts
 
-    def waits_in(self, rank: int) -> str:
-        """The communication that a rank is in, or an empty text."""
+    def communicates_in(self, rank: int) -> str:
+        """The first operation that is open on a rank, also in the background; "" if there is none."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """The communication that blocks a rank, or an empty text."""
+        """The first open operation for which the script of a rank waits, none in the background; "" if none is."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 

@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Call, CallOrder, Collective, Matching, Unfinished
-from ddpquiz.events.costs import Costs, DelayCosts, RankTraining
-from ddpquiz.events.event import FORM, JOIN, POINT_TO_POINT, CallPlace, Operation
+from ddpquiz.events.costs import Costs, DelayCosts
+from ddpquiz.events.event import FORM, JOIN
 from ddpquiz.events.mismatch import Mismatch, Mismatches
+from ddpquiz.events.operation import POINT_TO_POINT, CallPlace, Operation
+from ddpquiz.events.rank_training import RankTraining
 
 _OPEN = 2000  # operations of a rank whose end is not known; beyond that the oldest counts as ended
 PICKLING = "pickling"  # what stands in the place of an operator where a call with objects does not communicate

@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import Call, Collective
-from ddpquiz.events.event import POINT_TO_POINT
 from ddpquiz.events.formatting import format_shapes
+from ddpquiz.events.operation import POINT_TO_POINT
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.safe_text import escape_controls
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.operation import MAX_RANKS
 
 _HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
 NAMES = {  # of operators where the backends have others than scripts
@@ -135,7 +135,7 @@ class DumpReader:
 
     def __init__(self) -> None:
         self._calls: dict[tuple[Any, ...], DumpedCall] = {}
-        self._sites = CallSites()
+        self._sites = StackSites()
 
     def read(self, path: Path) -> Dump:
         """What a dump says; UserError if its fields cannot be those of a dump."""
@@ -303,7 +303,7 @@ def owner_of(file: str) -> Owner:
 
 
 @dataclass
-class CallSites:
+class StackSites:
     """Finds the user's lines in stack traces; equal texts share memory."""
 
     _owners: dict[str, tuple[str, Owner]] = field(default_factory=dict)

@@ -14,20 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import (
-    POINT_TO_POINT,
-    ROOTED,
-    Began,
-    Ended,
-    Event,
-    Issued,
-    Operation,
-    Started,
-    decode,
-    encode,
-    when,
-)
+from ddpquiz.events.event import Began, Ended, Event, Issued, Started, decode, encode, when
 from ddpquiz.events.formatting import format_ranks
+from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.jobs.dump_file import COALESCED, WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.plural import plural

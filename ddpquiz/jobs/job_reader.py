@@ -198,7 +198,7 @@ def _sort_in(found: _Found, path: Path, *, is_named: bool) -> None:
     elif head.startswith(b"\x80"):
         found.dumps.append(path)
     elif head.lstrip()[:1] == b"{" and b"py_callstack" in head:
-        values = log_file.load_json(head + rest)
+        values = log_file.parse_log_json(head + rest)
         error = log_file.read_error_file(values, found.names[path], log_file.rank_of_folder(path))
         found.error_files += [error] if error else []
         found.others += [] if error else [path]

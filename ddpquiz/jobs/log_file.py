@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MOST_RANKS
+from ddpquiz.events.operation import MOST_RANKS
 
 _LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
 _LONGEST_MESSAGE = 40  # lines of an exception's message
@@ -861,7 +861,7 @@ def add_errors(log: JobLog, errors: Sequence[LoggedError], names: Sequence[str])
     )  # fmt: skip
 
 
-def load_json(text: bytes) -> object:
+def parse_log_json(text: bytes) -> object:
     """The value of a JSON text, or None."""
     try:
         return json.loads(text)

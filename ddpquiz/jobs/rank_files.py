@@ -21,9 +21,6 @@ from typing import NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
-    ANY_SOURCE,
-    POINT_TO_POINT,
-    ROOTED,
     VERSION,
     Began,
     Dropped,
@@ -33,10 +30,8 @@ from ddpquiz.events.event import (
     Issued,
     Joining,
     Note,
-    Operation,
     OperationEvent,
     RankEvent,
-    Ranks,
     Recorded,
     Started,
     Waited,
@@ -44,6 +39,7 @@ from ddpquiz.events.event import (
     decode,
     when,
 )
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operation, Ranks
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.job_record import JobRecord
 
@@ -137,9 +133,9 @@ def _align(remaining: Sequence[_Remaining]) -> _Alignment:
     return align({clock: median(each) for clock, each in guesses.items()}, visits)
 
 
-def _visits(remaining: Sequence[_Remaining]) -> dict[_Place, list[Visit]]:
+def _visits(remaining: Sequence[_Remaining]) -> dict[_Place, list[CollectiveVisit]]:
     """When the ranks entered and left each collective that all of them leave together."""
-    visits: defaultdict[_Place, list[Visit]] = defaultdict(list)
+    visits: defaultdict[_Place, list[CollectiveVisit]] = defaultdict(list)
     for process, events in remaining:
         entered: dict[int, tuple[float, _Place]] = {}
         for event, place in events:
@@ -147,7 +143,7 @@ def _visits(remaining: Sequence[_Remaining]) -> dict[_Place, list[Visit]]:
                 entered[event.number] = event.time + process.recorded.clock, place
             elif isinstance(event, Ended) and not event.failed and event.number in entered:
                 since, at = entered.pop(event.number)
-                visits[at].append(Visit(process.clock, since, event.time + process.recorded.clock))
+                visits[at].append(CollectiveVisit(process.clock, since, event.time + process.recorded.clock))
     return visits
 
 
@@ -399,7 +395,7 @@ class Clock(NamedTuple):
     boot: str
 
 
-class Visit(NamedTuple):
+class CollectiveVisit(NamedTuple):
     """When a rank entered a collective and when it left, on its own clock."""
 
     clock: Clock
@@ -416,7 +412,7 @@ class _Alignment:
     uncompared: tuple[str, ...] = ()  # hosts whose time of day was trusted, since nothing else could be
 
 
-def align(guesses: Mapping[Clock, float], collectives: Iterable[Iterable[Visit]]) -> _Alignment:
+def align(guesses: Mapping[Clock, float], collectives: Iterable[Iterable[CollectiveVisit]]) -> _Alignment:
     """Compare clocks; `guesses` are their offsets according to the time of day.
 
     Clocks that take part in the same collectives are compared directly, others through those that they share.
@@ -440,7 +436,7 @@ def align(guesses: Mapping[Clock, float], collectives: Iterable[Iterable[Visit]]
     return _Alignment(offsets, sum(two_worst), tuple(clock.host for clock in uncompared))
 
 
-def _compare_pairs(collectives: Iterable[Iterable[Visit]]) -> dict[tuple[Clock, Clock], tuple[float, float]]:
+def _compare_pairs(collectives: Iterable[Iterable[CollectiveVisit]]) -> dict[tuple[Clock, Clock], tuple[float, float]]:
     """For pairs of clocks the difference of their offsets, and its error.
 
     The difference is the median over the collectives. It is certain that each rank left after each other one had
@@ -450,10 +446,12 @@ def _compare_pairs(collectives: Iterable[Iterable[Visit]]) -> dict[tuple[Clock, 
     low: dict[tuple[Clock, Clock], float] = {}
     high: dict[tuple[Clock, Clock], float] = {}
     for visits in collectives:
-        spans: dict[Clock, Visit] = {}  # of each clock: when its last rank entered, and its first one left
+        spans: dict[Clock, CollectiveVisit] = {}  # of each clock: when its last rank entered, and its first one left
         for visit in visits:
             known = spans.get(visit.clock, visit)
-            spans[visit.clock] = Visit(visit.clock, max(known.entered, visit.entered), min(known.left, visit.left))
+            spans[visit.clock] = CollectiveVisit(
+                visit.clock, max(known.entered, visit.entered), min(known.left, visit.left)
+            )
         one, *others = spans.values()
         for other in others:
             pair = one.clock, other.clock

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MOST_RANKS
+from ddpquiz.events.operation import MOST_RANKS
 
 _BETWEEN_TWO = ("Send", "Recv", "SendRecv", "PutSignal", "Signal", "WaitSignal")  # ranks call these differently often
 

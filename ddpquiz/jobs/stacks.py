@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
 from ddpquiz.events.formatting import Frame
+from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.jobs.log_file import ranks_of_files, short_numbers, without_front
 
 Frames = tuple[Frame, ...]  # the innermost call first
@@ -180,7 +180,7 @@ class LocalRank:
     why: str = ""
 
 
-def as_json(job: str, ranks: int, host: str, apart: float, found: Iterable[LocalRank]) -> dict[str, Any]:
+def stacks_as_json(job: str, ranks: int, host: str, apart: float, found: Iterable[LocalRank]) -> dict[str, Any]:
     """One job on this machine; `apart` are the seconds between the two looks at its ranks."""
     processes = [
         {

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from ddpquiz.curriculum.lab import Attempt, Budget, Lab, LabRun
 from ddpquiz.curriculum.lab_reader import OTHER_ENDS
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.events.event import Event, Output
 from ddpquiz.lab.phases import Phase, find_phases
 from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, find_failure, find_forgotten, meets
 from ddpquiz.paths import own_labs_dir
-from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -36,7 +36,7 @@ _SHOWN = ("claim", "error", "unwritten")  # the outcomes that torchrun shows too
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
 
 
-def check_file(
+def check_solution(
     lab: Lab,
     file: Path,
     *,
@@ -233,7 +233,7 @@ def prove_attempt(lab: Lab, attempt: Attempt, *, fresh: int | None = None) -> Pr
     with temporary_folder() as folder:
         file = Path(folder) / lab.file_name
         file.write_text(attempt.source, encoding="utf-8")
-        verdict = check_file(lab, file, fresh=fresh)
+        verdict = check_solution(lab, file, fresh=fresh)
     return ProvenAttempt(attempt, verdict, _complaint(attempt, verdict))
 
 

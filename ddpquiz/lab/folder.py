@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
 
 Stamp = tuple[int, int, int] | None
@@ -28,7 +28,7 @@ class LabFolder:
 
     def begin(self, lab: Lab) -> bool:
         """Write the starter, unless there is a file; return whether it was written."""
-        from ddpquiz.ranks.device import require_demos  # lists, tasks and hints run no ranks
+        from ddpquiz.ranks.installed_torch import require_demos  # lists, tasks and hints run no ranks
 
         require_demos()
         require_consent(lab.id.rpartition("/")[0], lab.origin)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpquiz.events import event as events
-from ddpquiz.events.event import ANY_SOURCE, POINT_TO_POINT, Operation
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, Operation
 
 _END = "end"  # the name that closes a phase
 _VALUE = re.compile(r"([A-Za-z_]\w{0,39})=(-?\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d{1,3})?)")

@@ -17,7 +17,7 @@ from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Began
 from ddpquiz.lab import pages
-from ddpquiz.lab.check import Stopped, check_file, compare
+from ddpquiz.lab.check import Stopped, check_solution, compare
 from ddpquiz.lab.folder import Stamp, stamp
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
@@ -300,7 +300,7 @@ class _LabChecker:
         try:
             if not self._loads_torch(ended):
                 return
-            verdict = check_file(self._lab, self._file, report=self._report, stop=ended.is_set)
+            verdict = check_solution(self._lab, self._file, report=self._report, stop=ended.is_set)
             self.state = _CheckState(verdict=verdict)
             if verdict.passed:
                 self.state = _CheckState(verdict=verdict, figures=compare(self._lab, verdict, ended.is_set))

@@ -19,19 +19,9 @@ from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, 
 from ddpquiz.diagnosis.diagnosis import SIZES
 from ddpquiz.diagnosis.rank_status import failed_in_communication
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import (
-    POINT_TO_POINT,
-    ClaimText,
-    Event,
-    Issued,
-    Operation,
-    Output,
-    Raised,
-    RankStack,
-    Started,
-    Waited,
-)
+from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
 from ddpquiz.events.formatting import format_seconds, frames_in
+from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.lab.phases import Phase, PhaseCall
 

@@ -8,7 +8,15 @@ import re
 from dataclasses import dataclass
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import Kind, Question, candidates, fault, numbered_line, places_of, script_lines
+from ddpquiz.curriculum.concept import (
+    Kind,
+    Question,
+    choosable_lines,
+    fault_line,
+    numbered_line,
+    places_of,
+    script_lines,
+)
 from ddpquiz.curriculum.posed_question import Posed
 
 _ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
@@ -65,7 +73,7 @@ def chance(question: Question) -> float:
         case Kind.ORDER:
             return 1 / math.factorial(len(question.lines))
         case Kind.SPOT:
-            return 1 / len(candidates(question))
+            return 1 / len(choosable_lines(question))
         case _:
             return 0.0
 
@@ -185,18 +193,18 @@ def _output(question: Question, given: str) -> Verdict:
 def _spot(question: Question, given: str) -> Verdict:
     line = chosen_line(question, given)
     if line is None:
-        last = candidates(question)[-1] + 1
+        last = choosable_lines(question)[-1] + 1
         return Verdict(right=False, unclear=f"Answer with the number of a line of code, from 1 to {last}.")
     text = script_lines(question)[line].strip()
     whys = tuple(trap.why for trap in question.traps if trap.answer.strip() == text)
-    return Verdict(line == fault(question), whys[:1], chosen=(line,))
+    return Verdict(line == fault_line(question), whys[:1], chosen=(line,))
 
 
 def chosen_line(question: Question, given: str) -> int | None:
     """The place, from 0, of the line of a script that an answer names by its number or its text, or None."""
     number = _LINE.fullmatch(given.strip())
     places = [int(number[1]) - 1] if number else places_of(question, given)
-    return places[0] if len(places) == 1 and places[0] in candidates(question) else None
+    return places[0] if len(places) == 1 and places[0] in choosable_lines(question) else None
 
 
 def _places(given: str, count: int) -> list[int]:

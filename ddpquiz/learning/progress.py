@@ -133,7 +133,7 @@ class LogReader:
         which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_COUNTS} GROUP BY {self._item}, l.day"
         firsts = f"SELECT {_COLUMNS}, min({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns
         last = self._select(f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY {self._item}")  # noqa: S608
-        return [*(self._keys.now(_row_of(found[:-1])) for found in last), *evidence(self.entries("lab"))]
+        return [*(self._keys.now(_row_of(found[:-1])) for found in last), *lab_evidence(self.entries("lab"))]
 
     def labs(self) -> dict[str, LabStanding]:
         """The standing of each lab that was passed or whose solution was seen, by its name."""
@@ -211,7 +211,7 @@ _CLASH = (
 )
 
 
-class Merged(NamedTuple):
+class ImportResult(NamedTuple):
     """How many rows an import added, and the backup of what was there before; None if nothing changed."""
 
     added: int
@@ -351,7 +351,7 @@ class Progress(LogReader):
             raise UserError(f"These rows contradict each other ({error}), so nothing was imported.") from None
         return added
 
-    def merge_safely(self, rows: Iterable[Row], weights: Mapping[Weights, str], at: datetime) -> Merged:
+    def merge_safely(self, rows: Iterable[Row], weights: Mapping[Weights, str], at: datetime) -> ImportResult:
         """Merge after a backup, which is deleted again if nothing changed; raises UserError, also if it fails."""
         home = self.path.parent
         try:
@@ -369,8 +369,8 @@ class Progress(LogReader):
             raise
         if self._database.total_changes == before:
             backup.path.unlink(missing_ok=True)
-            return Merged(added, None)
-        return Merged(added, backup)
+            return ImportResult(added, None)
+        return ImportResult(added, backup)
 
     def rebuild(self) -> None:
         with reported_faults(self.path, _UNSAVED), transaction(self._database):
@@ -597,7 +597,7 @@ def _lab_name(item: str) -> str:
     return "/".join([*pack, lab])
 
 
-def evidence(rows: Iterable[Row]) -> list[Row]:
+def lab_evidence(rows: Iterable[Row]) -> list[Row]:
     """The last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
     rows = list(rows)
     known = _lab_standings(rows)

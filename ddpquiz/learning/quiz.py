@@ -77,7 +77,7 @@ class SetConfidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class TimeUp:
     """The time for this question is over; `text` is what stood there as an answer."""
 
     text: str = ""
@@ -90,7 +90,7 @@ class GoTo:
     place: int
 
 
-Event = QuizAction | Given | SetConfidence | Late | GoTo
+Event = QuizAction | Given | SetConfidence | TimeUp | GoTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _step_of_question(quiz: Quiz, posed: Posed, event: Event, at: datetime) -> S
         case QuizAction.GIVE_UP:
             took = at - quiz.since
             return _judged(quiz, Answer(posed, "", Verdict(right=False), at, took, hints=quiz.hints, gave_up=True))
-        case Late(text):
+        case TimeUp(text):
             return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)
         case Given(text):
             return _given(quiz, _answer(quiz, posed, text, at), at)
@@ -346,7 +346,7 @@ def _step_of_exam(quiz: Quiz, event: Event, at: datetime) -> Step:
             return _next(after, at), change
         case QuizAction.SKIP if quiz.posed and not quiz.pending:
             return _next(quiz, at), UNCHANGED
-        case Late(text):
+        case TimeUp(text):
             return _exam_out_of_time(quiz, text, at)
         case Given(text) if quiz.posed and not quiz.pending:
             if quiz.given and quiz.given.given == text:
@@ -355,7 +355,7 @@ def _step_of_exam(quiz: Quiz, event: Event, at: datetime) -> Step:
     return quiz, UNCHANGED
 
 
-def left_open(exam: Quiz, at: datetime) -> tuple[Answer, ...]:
+def unanswered_as_unknown(exam: Quiz, at: datetime) -> tuple[Answer, ...]:
     """What an exam that has ended says of the questions without an answer: they are not known.
 
     An exam in which nothing was answered says nothing.

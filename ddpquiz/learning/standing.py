@@ -86,7 +86,7 @@ class Advice:
         return f'{self.act} "{self.concept.title}"' if self.concept else str(self.act)
 
 
-def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
+def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
     """Count what the home screen shows; concepts are in learning order.
 
     Removed and hidden items do not count, nor do new cards of concepts that were proven strong or that are `unread`.

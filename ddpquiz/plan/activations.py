@@ -2,16 +2,14 @@
 
 The paper counts a GPT layer with dropout in 16 bits. Here each stored tensor is a term of its own, so that gated MLPs,
 grouped queries, latent attention and experts follow from the same rule; for GPT the sum is the paper's equation.
-Beside them stands what the forward makes a GPU do: FLOP, and the bytes that kernels move which no matrix product hides.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
 from ddpquiz.plan.layout import Recompute
-from ddpquiz.plan.model import Transformer, attention_flops, layer_matmul_flops
+from ddpquiz.plan.model import Transformer, inner_size
 
 NUMBER = 2  # bytes of an activation in bf16, and of a weight as it travels
 
@@ -23,12 +21,6 @@ class Split(NamedTuple):
     sequence_parallel: bool = False
 
 
-def _inner_size(model: Transformer, *, moe: bool) -> int:
-    """The numbers between a token's matrices of an MLP, or of all experts that it uses."""
-    experts = model.experts if moe else None
-    return experts.ffn * (experts.active + experts.shared) if experts else model.ffn
-
-
 @cache
 def _split_numbers(model: Transformer, *, moe: bool) -> float:
     """The numbers of a token that tensor parallelism splits: 12 h in a GPT layer (24 h bytes).
@@ -38,7 +30,7 @@ def _split_numbers(model: Transformer, *, moe: bool) -> float:
     """
     q, v = model.query_size, model.value_size
     attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
-    return attention + (3 if model.gated else 2) * _inner_size(model, moe=moe)
+    return attention + (3 if model.gated else 2) * inner_size(model, moe=moe)
 
 
 @cache
@@ -91,7 +83,7 @@ def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) ->
     It keeps the result of every second matrix product (queries, values, and the first and the last of the MLP) and of
     attention, and computes the others again (torchtitan, activation_checkpoint "selective", option "op").
     """
-    inside = _inner_size(model, moe=moe)
+    inside = inner_size(model, moe=moe)
     parted = model.heads * model.query_size + (model.kv_heads + model.heads) * model.value_size + inside
     whole = model.hidden if model.gated else 0
     return tokens * (NUMBER * (parted / split.tp + whole) + 4 * model.heads / split.tp)
@@ -129,83 +121,3 @@ def logit_bytes(model: Transformer, tokens: float, *, tp: int, loss: Loss) -> fl
     """The copies of the logits, and the inputs of the last norm and the head (section 4.3)."""
     held = model.vocabulary / (1 if loss is Loss.GATHERED else tp)
     return loss_bytes(loss, tp) * tokens * held + 2 * NUMBER * tokens * model.hidden
-
-
-_MASK = 1  # bytes of a dropped number's mark
-
-
-@dataclass(frozen=True, slots=True)
-class LayerWork:
-    """The forward of a layer for a micro-batch on one rank: FLOP and bytes, those of attention's scores apart.
-
-    `again` is the part of `matrices` that selective-op repeats in backward.
-    """
-
-    matrices: float
-    attention: float
-    moved: float
-    scores: float
-    again: float
-
-
-@cache
-def whole_moves(model: Transformer, *, moe: bool) -> float:
-    """The bytes that a token moves where only sequence parallelism splits it: 22 h in a GPT layer with dropout.
-
-    Two norms read and write h numbers. Two sums read two tensors and write one, with dropout also a mask. Latent
-    vectors have norms too. Tokens are copied for their experts, and their results are copied back.
-    """
-    h = model.hidden
-    count = 2 * 2 * NUMBER * h + 2 * 3 * NUMBER * h + (2 * _MASK * h if model.dropout else 0)
-    if latent := model.latent:
-        count += 2 * NUMBER * (latent.query_rank + latent.key_rank)
-    if moe and (experts := model.experts):
-        count += 2 * 2 * NUMBER * h * experts.active
-    return count
-
-
-@cache
-def split_moves(model: Transformer, *, moe: bool) -> float:
-    """The bytes that a token moves where tensor parallelism splits it: 24 h in a GPT layer.
-
-    The activation function reads its input, with a gate two of them, and writes its output. Attention reads queries,
-    keys and values, and writes its result, whose heads are small enough that their products take as long as that.
-    """
-    q, v = model.query_size, model.value_size
-    attention = model.heads * q + model.kv_heads * (q + v) + model.heads * v
-    inside = _inner_size(model, moe=moe)
-    return NUMBER * (attention + (3 if model.gated else 2) * inside)
-
-
-@cache
-def score_moves(model: Transformer, sequence: int) -> float:
-    """The bytes that a token's scores move without FlashAttention: 13 a s with dropout, 8 a s without.
-
-    Scores are written, softmax reads and writes them, dropout does so too and writes a mask, and values meet them.
-    """
-    return model.heads * sequence * (6 * NUMBER + _MASK if model.dropout else 4 * NUMBER)
-
-
-@cache
-def repeated_flops(model: Transformer, *, moe: bool) -> int:
-    """The FLOP of a token's products that selective-op repeats: of keys, of attention's result, of a gate."""
-    inside = _inner_size(model, moe=moe)
-    wide = model.kv_heads * model.query_size + model.heads * model.value_size + (inside if model.gated else 0)
-    return 2 * model.hidden * wide
-
-
-def layer_work(model: Transformer, tokens: float, split: Split, *, moe: bool, attended: tuple[int, bool]) -> LayerWork:
-    """The work of a layer for `tokens` of a rank.
-
-    `attended` is the length of a sequence, and whether FlashAttention keeps its scores on the chip.
-    """
-    sequence, flash = attended
-    share = tokens / split.tp
-    whole = tokens * whole_moves(model, moe=moe) / (split.tp if split.sequence_parallel else 1)
-    return LayerWork(
-        matrices=share * layer_matmul_flops(model, moe=moe),
-        attention=share * attention_flops(model, sequence, causal=False),
-        moved=whole + share * split_moves(model, moe=moe),
-        scores=0.0 if flash else share * score_moves(model, sequence),
-        again=share * repeated_flops(model, moe=moe),
-    )

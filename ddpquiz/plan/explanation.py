@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ddpquiz.plan.activations import LayerWork, Loss, loss_bytes
+from ddpquiz.plan.activations import Loss, loss_bytes
+from ddpquiz.plan.layer_work import LayerWork
 from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
 from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan

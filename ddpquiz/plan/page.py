@@ -10,7 +10,7 @@ from ddpquiz.plan.explanation import GIB, PlanLine, lines
 from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, fit
 from ddpquiz.plan.plan import Plan
 from ddpquiz.plan.schedule import PipelineRun, Slot
-from ddpquiz.plan.search import Found, even_states, ways_to_fit
+from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
 from ddpquiz.terminal.kit.layout import new_table
@@ -209,7 +209,7 @@ _ASSUMED = (
 )
 
 
-def found_page(found: Found, gpus: int, start: str, before: int | None = None) -> RenderableType:
+def found_page(found: SearchResult, gpus: int, start: str, before: int | None = None) -> RenderableType:
     """Draw the best layouts of a search, and why the others were refused.
 
     `start` is the command with the options of the model; `before` the next smaller number of GPUs, if `gpus` is the
@@ -243,7 +243,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
         return
     yield Text(f"A layout fits on {gpus:,}, and on no smaller number of whole machines or of 1, 2 or 4 GPUs.")
     if before:
-        least, limit_of = even_states(best.job, before) / GIB, best.capacity / (1 + MARGIN) / GIB
+        least, limit_of = least_state_bytes(best.job, before) / GIB, best.capacity / (1 + MARGIN) / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
         held = STATE_BYTES[best.job.sizes.states].total
         yield Text(
@@ -267,7 +267,7 @@ def _best(plans: Sequence[Plan]) -> RenderableType:
     return table
 
 
-def _nothing(found: Found) -> Text:
+def _nothing(found: SearchResult) -> Text:
     if found.smallest is None:
         return Text("No layout divides the model and the batch. Take whole machines, such as 8 or 16 GPUs.", "bad")
     size, layout = found.smallest
@@ -278,7 +278,7 @@ def _nothing(found: Found) -> Text:
     )
 
 
-def _refusals(found: Found) -> RenderableType:
+def _refusals(found: SearchResult) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True, min_width=7)
     for reason, count in found.refused.most_common():

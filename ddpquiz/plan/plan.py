@@ -3,10 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddpquiz.plan.activations import repeated_flops
+from ddpquiz.plan.hardware import Hardware
+from ddpquiz.plan.layer_work import repeated_flops
 from ddpquiz.plan.layout import Recompute, check
 from ddpquiz.plan.memory import HEADROOM, MARGIN, Fit, RankMemory, fit, fullest
-from ddpquiz.plan.model import Hardware, attention_flops, forward_flops, head_flops, training_flops
+from ddpquiz.plan.model import attention_flops, forward_flops, head_flops, training_flops
 from ddpquiz.plan.step_time import Accelerator, StepTime, group_path, seconds, slowest_stage, stage_works, step_time
 from ddpquiz.plan.traffic import Job, Traffic, step_traffic
 
@@ -131,7 +132,7 @@ def predict(job: Job, machine: Accelerator) -> Plan:
     return Plan(job, machine, memory, step_time(job, machine), traffic)
 
 
-def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
+def plan_as_json(plan: Plan, tokens: float) -> dict[str, Any]:
     """A plan as plain data; docs/plan.md explains the keys."""
     job, layout = plan.job, plan.job.layout
     return {

@@ -9,20 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import (
-    MAX_RANKS,
-    SIMULATED,
-    Began,
-    End,
-    Ended,
-    Event,
-    Exited,
-    Issued,
-    Operation,
-    Output,
-    Started,
-    when,
-)
+from ddpquiz.events.event import SIMULATED, Began, End, Ended, Event, Exited, Issued, Output, Started, when
+from ddpquiz.events.operation import MAX_RANKS, Operation
 from ddpquiz.plan.layout import PipelineSchedule
 
 

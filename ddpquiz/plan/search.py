@@ -21,7 +21,7 @@ _SMALL = (1, 2, 4)
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """What a search found: how many layouts it tried, the best plans, and why others were refused."""
 
     tried: int = 0
@@ -73,9 +73,9 @@ def _pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]
     return [(PipelineSchedule.ONE_F_ONE_B, 1), *chunked, (PipelineSchedule.ZERO_BUBBLE, 1)]
 
 
-def search(job: Job, machine: Accelerator, gpus: int) -> Found:
+def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
-    found = Found()
+    found = SearchResult()
     best: list[tuple[float, int, int, Layout]] = []
     model, sizes, limit = job.model, job.sizes, HEADROOM / (1 + MARGIN) * machine.hardware.memory
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
@@ -120,7 +120,7 @@ def _reason_of(refused: str) -> str:
     return next((kind for word, kind in kinds.items() if word in refused), "other sizes do not divide")
 
 
-def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, Found] | None:
+def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, SearchResult] | None:
     """The smallest number of GPUs on which any layout fits, the number before it, and the search there.
 
     Up to a machine these are 1, 2, 4, ..., beyond it whole machines.
@@ -129,7 +129,7 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
     sizes = sorted({size for size in _SMALL if size < near} | set(range(near, most + 1, near)))
     before = 0
     for gpus in sizes:
-        if even_states(job, gpus) <= HEADROOM / (1 + MARGIN) * machine.hardware.memory:
+        if least_state_bytes(job, gpus) <= HEADROOM / (1 + MARGIN) * machine.hardware.memory:
             found = search(job, machine, gpus)
             if found.plans:
                 return gpus, before, found
@@ -137,12 +137,12 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
     return None
 
 
-def even_states(job: Job, gpus: int) -> float:
+def least_state_bytes(job: Job, gpus: int) -> float:
     """The bytes of states on each GPU if they were spread evenly: no layout needs less."""
     return parameters(job.model) * STATE_BYTES[job.sizes.states].total / gpus
 
 
-def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
+def plans_by_gpus(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
     """A plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is no plan."""
     found: list[Plan | tuple[int, str]] = []
     layout, gpus = job.layout, first

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ddpquiz.plan.activations import NUMBER
+from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, Stage, micro_batches, rank_stages, split_layer
 from ddpquiz.plan.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
-from ddpquiz.plan.model import Hardware, Transformer
+from ddpquiz.plan.model import Transformer
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def _is_open(fd: int) -> bool:
     return True
 
 
-def kernel_kills() -> int:
+def oom_kills() -> int:
     """How many processes the kernel has killed because memory ran out (Linux; elsewhere 0)."""
     try:
         return int(Path("/proc/vmstat").read_text().partition("\noom_kill ")[2].split("\n")[0] or 0)
@@ -183,11 +183,11 @@ def kernel_kills() -> int:
         return 0
 
 
-def family(pid: int) -> Iterator[int]:
+def process_tree(pid: int) -> Iterator[int]:
     """Yield a process and its living descendants (elsewhere than on Linux: only itself)."""
     yield pid
     for child in children(pid):
-        yield from family(child)
+        yield from process_tree(child)
 
 
 def main_thread_seconds(pid: int) -> float:

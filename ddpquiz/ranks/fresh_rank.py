@@ -22,7 +22,7 @@ from ddpquiz.ranks.fresh_rank import main
 main()"""
 
 
-def become(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str]) -> NoReturn:
+def exec_rank(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str]) -> NoReturn:
     """Become a new interpreter that runs the script of a plan as a rank: see worker.run."""
     with tempfile.TemporaryFile() as file:
         pickle.dump((rank, fds, plan, variables), file)

@@ -11,8 +11,8 @@ from typing import Any
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import server_process
-from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import kill_child, kill_orphans
+from ddpquiz.ranks.installed_torch import Machine
 from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused, TemporaryFolder
 
 _IMPORT = r"(?m)^\s*(from|import)\b.*"

@@ -16,7 +16,7 @@ from ddpquiz.events.event import ClaimText, Event, decode
 from ddpquiz.ranks.request import Request
 
 if TYPE_CHECKING:  # a server that runs no pack need not import it
-    from ddpquiz.curriculum.packs import AllowedPack
+    from ddpquiz.curriculum.pack_consent import AllowedPack
 
 _MOST_FDS = 64  # descriptors in one message; Linux allows 253
 _LENGTH = struct.Struct("!I")

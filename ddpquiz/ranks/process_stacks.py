@@ -19,7 +19,7 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events.formatting import Frame, frames_in
 from ddpquiz.jobs.stacks import Frames, parse_py_spy
-from ddpquiz.ranks.forks import family, is_stopped
+from ddpquiz.ranks.forks import is_stopped, process_tree
 
 MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks
 THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None  # makes a rank write them
@@ -54,7 +54,7 @@ def stacks_of(pid: int) -> list[ProcessStacks]:
         raise UserError(f"There is no process {pid}.")
     if not os.access(f"/proc/{pid}/fd", os.R_OK):
         raise UserError(f"Process {pid} belongs to another user: run `ddpquiz where {pid}` as that user.")
-    found = [stack_of(each) for each in family(pid)]
+    found = [stack_of(each) for each in process_tree(pid)]
     if any(each.rank is not None for each in found):  # without the server that forked the ranks
         return [each for each in found if each.rank is not None or _has_rank_above(each.pid, found)]
     refuse_unread(found)
@@ -76,7 +76,7 @@ def has_ended(process: ProcessStacks) -> bool:
 
 
 def _has_rank_above(pid: int, found: list[ProcessStacks]) -> bool:
-    return any(each.rank is not None and pid in family(each.pid) for each in found)
+    return any(each.rank is not None and pid in process_tree(each.pid) for each in found)
 
 
 def stack_of(pid: int) -> ProcessStacks:

@@ -31,7 +31,7 @@ class Processes:
         self.pids: dict[int, int] = {}  # rank -> process id, of living ranks
         self.over = False
         self._stop_by: float | None = None  # when the server should have stopped the run
-        self._kernel_kills = forks.kernel_kills()
+        self._oom_kills = forks.oom_kills()
         self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
         ends = self._open_pipes()
         plan = messages.RunPlan(
@@ -167,7 +167,7 @@ class Processes:
 
     def memory_ran_out(self) -> bool:
         """Whether the kernel has killed a process for its memory since the run began (Linux)."""
-        return forks.kernel_kills() > self._kernel_kills
+        return forks.oom_kills() > self._oom_kills
 
     def cpu_seconds(self) -> dict[int, float]:
         """The processor time of each rank's main thread, and on Linux of the processes that it started.
@@ -176,7 +176,7 @@ class Processes:
         """
         seconds = {}
         for rank, pid in self.pids.items():
-            _, *started = forks.family(pid)
+            _, *started = forks.process_tree(pid)
             seconds[rank] = forks.main_thread_seconds(pid) + sum(map(forks.cpu_seconds, started))
         return seconds
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question, fixed_script, without
+from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question, fixed_script, without_line
 from ddpquiz.curriculum.listing import changed_code
 from ddpquiz.curriculum.posed_question import Posed, pose_with
 from ddpquiz.ranks.proof_runner import (
@@ -160,7 +160,7 @@ def _spot(question: Question, lab: ProofRunner) -> Iterator[str]:
     if may_hang(question, question.code):
         return  # each run would take a second
     for trap in question.traps:
-        script = without(question, trap.answer)
+        script = without_line(question, trap.answer)
         if script is not None and is_fixed(question, lab.observe(_posed(question), script)):
             yield f"without the line {trap.answer!r} the script is right too, so that line could be at fault"
 

@@ -12,13 +12,13 @@ from typing import Self
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
 from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, read_demo
 from ddpquiz.curriculum.listing import IMPORTS, JOIN, needs_head, whole_script
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
-from ddpquiz.ranks.device import require_demos
 from ddpquiz.ranks.elastic_run import begin
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 

@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS
+from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.jobs.stacks import LocalRank
-from ddpquiz.ranks.forks import family
+from ddpquiz.ranks.forks import process_tree
 from ddpquiz.ranks.process_stacks import ProcessStacks, has_ended, rank_of_ours, refuse_unread, stack_of
 
 APART = 1.0  # seconds between the two looks at a rank
@@ -63,7 +63,7 @@ def find_jobs(below: int | None = None) -> list[RunningJob]:
         raise UserError("`ddpquiz where` needs Linux; here use `py-spy dump --pid PID` for each rank.")
     ranks = [*_find_ranks()]
     if below is not None:
-        wanted = {*family(below)}
+        wanted = {*process_tree(below)}
         ranks = [each for each in ranks if each.pid in wanted]
     if not ranks:
         where = "here" if below is None else f"below process {below}"
@@ -94,7 +94,7 @@ def find_jobs(below: int | None = None) -> list[RunningJob]:
 
 def ranks_below(pid: int) -> dict[int, int]:
     """The ranks among a process and its descendants, by process."""
-    below = {*family(pid)}
+    below = {*process_tree(pid)}
     return {each.pid: each.rank for each in _find_ranks() if each.pid in below}
 
 

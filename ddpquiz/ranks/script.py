@@ -1,7 +1,4 @@
-"""A script that ranks run: where it is, what it says of itself, and which of its settings come too late.
-
-Its claims are its asserts with a literal message; a rank reports what each of them tests.
-"""
+"""A script that ranks run: where it is, what it says of itself, and which of its settings come too late."""
 
 import ast
 import io
@@ -16,9 +13,10 @@ from typing import TYPE_CHECKING
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText
 from ddpquiz.paths import pack_of
+from ddpquiz.ranks.claims import find_claims
 
-if TYPE_CHECKING:  # a rank reads the claims of a script, and nothing of a pack
-    from ddpquiz.curriculum.packs import AllowedPack
+if TYPE_CHECKING:  # a recorded rank looks for its script, and reads nothing of a pack
+    from ddpquiz.curriculum.pack_consent import AllowedPack
 
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
@@ -46,7 +44,7 @@ class Script:
 
 def read(path: Path) -> Script:
     """A script; UserError if Python cannot run it, or if its pack may not run."""
-    from ddpquiz.curriculum.packs import allowed_pack
+    from ddpquiz.curriculum.pack_consent import allowed_pack
 
     pack = allowed_pack(pack_of(path))
     try:
@@ -128,32 +126,3 @@ def _sets(node: ast.AST) -> list[str]:
             named = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
             return named if "environ" in ast.unparse(call) else []
     return []
-
-
-REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
-
-
-def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
-    """The claims of a script, from top to bottom."""
-    found = (_claim(node) for node in ast.walk(tree))
-    return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
-
-
-def report_claims(tree: ast.Module) -> ast.Module:
-    """Make each claim pass its value to the function named REPORT, and return the tree; line numbers stay.
-
-    This does not recurse, so scripts that Python can compile are never nested too deeply for it.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assert) and (claim := _claim(node)):
-            parts = ast.Name(REPORT, ast.Load()), ast.Constant(claim.line)
-            name, line = (ast.copy_location(part, node.test) for part in parts)
-            node.test = ast.copy_location(ast.Call(name, [line, node.test], []), node.test)
-    return tree
-
-
-def _claim(node: ast.AST) -> ClaimText | None:
-    match node:
-        case ast.Assert(msg=ast.Constant(value=str(text)), lineno=line):
-            return ClaimText(line, text)
-    return None

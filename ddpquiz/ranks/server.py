@@ -17,7 +17,6 @@ import sys
 from dataclasses import dataclass, field
 
 from ddpquiz.ranks import messages
-from ddpquiz.ranks.device import machine, why_no_ranks
 from ddpquiz.ranks.forks import (
     STACK_SIGNAL,
     adopt_orphans,
@@ -29,6 +28,7 @@ from ddpquiz.ranks.forks import (
     signal_if_handled,
     use_large_pages,
 )
+from ddpquiz.ranks.installed_torch import probe_machine, why_no_ranks
 from ddpquiz.ranks.store import host_store
 
 _IDLE = 0.2  # seconds without a request after which there is time
@@ -136,7 +136,7 @@ class _Server:
     def handle(self, message: object) -> None:
         match message:
             case messages.QueryMachine():
-                self.channel.send(machine())
+                self.channel.send(probe_machine())
             case messages.Preload(modules):
                 self.to_preload += modules
             case messages.TemporaryFolder(path):
@@ -182,7 +182,7 @@ class _Server:
         from ddpquiz.ranks import fresh_rank
         from ddpquiz.ranks.inside import store_patch, worker
 
-        start = fresh_rank.become if plan.request.fresh else worker.run
+        start = fresh_rank.exec_rank if plan.request.fresh else worker.run
         ours = [self.channel.fileno(), self.wake, self.wake_end]
         run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
         for rank, fds in enumerate(pipes):

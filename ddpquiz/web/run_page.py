@@ -23,7 +23,7 @@ from ddpquiz.events.event import Event, Issued, Output
 from ddpquiz.events.formatting import format_place, source_line
 from ddpquiz.events.run_frame import LEGEND, RunFrame, describe_frame, describe_operation, shortened
 from ddpquiz.events.run_state import RunState, bounded
-from ddpquiz.events.steps import beginnings, describe_next, steps, time_before
+from ddpquiz.events.run_steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.timeline import Span, Timeline
 from ddpquiz.terminal.kit.style import plain
 

@@ -26,8 +26,8 @@ from ddpquiz.curriculum.concept import (
     Prompt,
     Question,
     Shows,
-    candidates,
-    fault,
+    choosable_lines,
+    fault_line,
     script_lines,
 )
 from ddpquiz.curriculum.lab import Lab
@@ -39,9 +39,9 @@ from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.judge import HOW, chance
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.pages.item import ranks_of, sample
 from ddpquiz.terminal.pages.lesson import demo_command
-from ddpquiz.terminal.pages.listing import ranks_of, sample
-from ddpquiz.terminal.pages.steps import names_itself, said_of
+from ddpquiz.terminal.pages.lesson_steps import names_itself, said_of
 from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
 
 _WORD = re.compile(r"\w{4,}")
@@ -307,7 +307,9 @@ def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
     asked = posed.question
     if asked.kind is Kind.SPOT:
         lines = script_lines(asked)
-        return [plain(lines[at].strip()) for at in candidates(asked)], [at == fault(asked) for at in candidates(asked)]
+        return [plain(lines[at].strip()) for at in choosable_lines(asked)], [
+            at == fault_line(asked) for at in choosable_lines(asked)
+        ]
     texts = [plain((asked.options or asked.lines)[place].text) for place in posed.shown]
     return texts, [asked.options[place].right for place in posed.shown] if asked.options else []
 
@@ -367,7 +369,7 @@ def _field(posed: Posed) -> Markup:
 def _script(posed: Posed, name: str) -> list[Markup]:
     """The lines of a script; those that can be at fault have a button, and the belief behind a wrong one."""
     asked, rows = posed.question, list[Markup]()
-    places = {at: number for number, at in enumerate(candidates(asked))}
+    places = {at: number for number, at in enumerate(choosable_lines(asked))}
     beliefs = {trap.answer.strip(): trap.why for trap in asked.traps}
     for at, line in enumerate(script_lines(asked)):
         code = element("code", f"{at + 1:2} {line}")

@@ -27,9 +27,9 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.pages import lists
+from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import lesson
-from ddpquiz.terminal.pages.listing import item_page
 
 COMMAND = [sys.executable, "-m", "ddpquiz"]
 CONCEPT = "all-reduce-ring"
@@ -281,15 +281,15 @@ def widest(page, width):
 )
 def test_every_page_of_a_shipped_concept_fits(concept, width):
     shown = KNOWN.concept(concept)
-    pages = [lesson(shown, before=KNOWN.concepts, after=KNOWN.concepts), listing.contents(shown)]
+    pages = [lesson(shown, before=KNOWN.concepts, after=KNOWN.concepts), lists.contents(shown)]
     pages += [item_page(item, KNOWN.sources.get(getattr(item, "source", ""))) for item in shown.items()]
-    pages += [listing.learning_path(KNOWN.path(concept))]
+    pages += [lists.learning_path(KNOWN.path(concept))]
     assert [widest(page, width) for page in pages if widest(page, width) > width] == []
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_list_of_the_shipped_content_fits(width):
-    assert widest(listing.curriculum(KNOWN), width) <= width
+    assert widest(lists.curriculum(KNOWN), width) <= width
 
 
 def test_no_color_is_obeyed_on_a_terminal():

@@ -22,9 +22,9 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import demos_dir
+from ddpquiz.ranks.claims import find_claims
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
-from ddpquiz.ranks.script import find_claims
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence

@@ -7,7 +7,7 @@ import pytest
 from ddpquiz.curriculum.loading import load
 from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import run_code
-from ddpquiz.terminal.pages.steps import unfit
+from ddpquiz.terminal.pages.lesson_steps import unfit
 
 _RUNNABLE = re.compile(r"^```python ranks=(\d+)\n(.*?)^```\n(?:\s*```output\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 MOST_LINES = 30

@@ -11,7 +11,7 @@ from ddpquiz.cli.check import check
 from ddpquiz.curriculum import quality as module
 from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, Level, Option, Question
 from ddpquiz.curriculum.loading import load
-from ddpquiz.curriculum.quality import PICKERS, expectation, quality, reading_grade, together
+from ddpquiz.curriculum.quality import PICKERS, expectation, measure_quality, reading_grade, together
 
 RIGHT = 0
 MOST_ALIKE = 0.55  # of the `choices` questions: those with the same number of right options
@@ -49,7 +49,7 @@ def test_a_picker_is_right_as_often_as_its_rule_finds_the_key(rule, texts, ask, 
 
 def test_a_bank_that_gives_itself_away_fails():
     bank = [question("the right one is long", "no", "so", "do", name=f"q{at}") for at in range(3)]
-    found = quality([concept(*bank)])
+    found = measure_quality([concept(*bank)])
     assert (
         "picking the longest option answers 100% of 3 choice questions correctly; at most 32% is allowed" in found.fails
     )
@@ -65,14 +65,14 @@ def test_a_bank_that_gives_itself_away_fails():
     ],
 )
 def test_options_of_unequal_form_are_named(asked, remark):
-    assert remark in quality([concept(asked)]).remarks
+    assert remark in measure_quality([concept(asked)]).remarks
 
 
 def test_two_cards_that_say_the_same_are_named_and_a_card_beside_its_question_is_not():
     text = "Which tensor does every rank hold after an all-reduce with SUM?"
     cards = [Card("c", name, Level.EASY, text, "The elementwise sum.", "s") for name in ("a", "b")]
     same = question("the sum", "the mean", "the max", "a rank", ask=text)
-    remarks = quality([concept(same, cards=cards)]).remarks
+    remarks = measure_quality([concept(same, cards=cards)]).remarks
     assert "c/a and c/b say nearly the same" in remarks
     assert not any("c/q" in remark for remark in remarks)
 
@@ -85,18 +85,20 @@ def test_hard_prose_has_a_higher_grade_and_drawings_do_not_count():
     assert reading_grade(easy) < 5
     assert reading_grade(hard) > 12
     assert reading_grade(f"{easy}\n\n    {hard}\n\n```\n{hard}\n```") == reading_grade(easy)
-    assert any("school grade" in remark for remark in quality([concept(lesson=hard)]).remarks)
+    assert any("school grade" in remark for remark in measure_quality([concept(lesson=hard)]).remarks)
 
 
 def test_the_shipped_bank_does_not_give_itself_away():
-    assert quality(load().concepts).fails == ()
+    assert measure_quality(load().concepts).fails == ()
 
 
 def test_the_command_prints_the_scores_and_fails_with_the_bank(monkeypatch):
     app = typer.Typer()
     app.command()(check)
     few = [concept for concept in load().concepts if concept.id in ("all-reduce-ring", "ddp-mechanics")]
-    monkeypatch.setattr(module, "quality", lambda _: quality(few))  # to measure the whole content takes ten seconds
+    monkeypatch.setattr(
+        module, "measure_quality", lambda _: measure_quality(few)
+    )  # the whole content takes ten seconds
     monkeypatch.setattr(module, "MOST", 1.0)
     result = CliRunner().invoke(app, ["--quality"])
     assert result.exit_code == 0
@@ -123,7 +125,7 @@ def test_a_guesser_learns_cues_from_other_concepts_and_finds_nothing_where_there
 
 def test_a_guesser_gets_no_cue_from_the_shipped_content():
     """Each cue alone, where its rule applies, and all of them learned together."""
-    found = quality(load().concepts)
+    found = measure_quality(load().concepts)
     assert [score.rule for score in found.scores] == [*PICKERS]
     assert [(score.rule, score.where_it_applies) for score in found.scores if not score.meets_goal] == []
     assert found.together <= module.GOAL_TOGETHER

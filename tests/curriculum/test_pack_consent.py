@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.labs import load_pack_lab
-from ddpquiz.curriculum.packs import allowed_pack, fingerprint
+from ddpquiz.curriculum.pack_consent import allowed_pack, pack_fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
-from ddpquiz.lab.check import check_file, compare
+from ddpquiz.lab.check import check_solution, compare
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 from ddpquiz.ranks import run as runs
@@ -72,27 +72,27 @@ def demo(mine, text, **modules):
     (mine / "demos/say.py").write_text(text)
     for name, source in modules.items():
         (mine / f"demos/{name}.py").write_text(source)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     return packs_dir() / "mine/demos/say.py"
 
 
 def test_a_proof_of_an_earlier_version_with_the_same_checksum_does_not_run(mine):
     hostile = hostile_proof(mine)
     crc_collision.forge(hostile / "content", crc_collision.checksum(mine / "content"))
-    pack_store.add(hostile)
+    pack_store.add_pack(hostile)
     loading.load()  # writes the copy
     copy = cache_dir() / loading.pack_copy("mine")
     of_hostile = copy.read_bytes()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     copy.write_bytes(of_hostile)  # as a second process may that still works with the earlier version
     trust()
     assert str(ProofRunner().observe(posed())) == "every rank prints '10.0'"
 
 
 def test_a_proof_that_was_read_before_an_update_does_not_run_by_the_consent_to_the_update(mine):
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     before = posed()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     with pytest.raises(UserError, match="The pack mine has changed since this was read from it; start ddpquiz again"):
         ProofRunner().observe(before)
@@ -108,25 +108,25 @@ def with_lab(mine):
 
 def test_a_lab_that_was_read_before_an_update_does_not_run_by_the_consent_to_the_update(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(other_version(mine, '"""', '"""Hostile: ', "labs/tree_broadcast/solution.py"))
+    pack_store.add_pack(other_version(mine, '"""', '"""Hostile: ', "labs/tree_broadcast/solution.py"))
     before = load_pack_lab("mine/tree-broadcast")
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     lab = load_pack_lab("mine/tree-broadcast")
     assert before == replace(lab, solution=before.solution, variants=before.variants, mutants=before.mutants,
                              origin=before.origin)  # fmt: skip
     file = tmp_path / lab.file_name
     file.write_text(lab.solution.source)
-    verdict = check_file(lab, file)
+    verdict = check_solution(lab, file)
     assert verdict.passed
-    for work in (lambda: check_file(before, file), lambda: compare(before, verdict)):
+    for work in (lambda: check_solution(before, file), lambda: compare(before, verdict)):
         with pytest.raises(UserError, match="has changed since this was read from it"):
             work()
 
 
 def test_the_starter_of_a_lab_is_not_written_before_consent_since_it_would_run_as_the_learner_s_own(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     lab, folder = load_pack_lab("mine/tree-broadcast"), LabFolder(tmp_path / "labs")
     for work in (folder.begin, folder.reset):
         with pytest.raises(UserError, match="ddpquiz pack trust mine"):
@@ -239,13 +239,13 @@ def link_to_file(added, elsewhere):
 
 @pytest.mark.parametrize("link", [link_to_folder, link_to_part, link_to_file], ids=lambda link: link.__name__)
 def test_links_in_the_place_of_what_was_allowed_run_nothing(mine, tmp_path, link):
-    added = pack_store.add(mine).pack.folder
+    added = pack_store.add_pack(mine).pack.folder
     trust()
     link(added, tmp_path / "elsewhere")
     assert not may_run()
     assert "is a link" in str(run("demo", "mine/ring", "--nproc", "2").exception)
     assert "mine/first-concept" not in {concept.id for concept in loading.load().concepts}
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert may_run()
     assert not added.is_symlink()
 
@@ -268,9 +268,9 @@ def test_a_folder_and_a_loop_of_links_are_no_scripts(mine, tmp_path):
 
 
 def test_the_consent_to_a_pack_is_none_to_another_one_of_the_same_name(mine):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     with pytest.raises(UserError, match="have changed since you allowed them"):
         ProofRunner().observe(posed())
     assert run("pack", "trust", "mine").exit_code == 1
@@ -278,24 +278,25 @@ def test_the_consent_to_a_pack_is_none_to_another_one_of_the_same_name(mine):
 
 def test_the_copy_of_what_a_pack_teaches_goes_with_its_files(mine):
     copy = cache_dir() / loading.pack_copy("mine")
-    pack_store.add(hostile_proof(mine))
+    pack_store.add_pack(hostile_proof(mine))
     assert b"hostile" in copy.read_bytes()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert b"hostile" not in copy.read_bytes()
-    pack_store.remove("mine")
+    pack_store.remove_pack("mine")
     assert not copy.exists()
 
 
 def test_the_consent_to_a_pack_outlives_an_update_of_ddpquiz():
     files = {"demos/a-b.py": b"1", "demos/a/b.py": b"2", "ddpquiz-pack.yaml": b"name: mine\n"}
-    assert fingerprint(files) == "76df2d46f69b304b2ef3834e5c3c4de327d1cac282d82bd6591b12f23c5e4b33"
-    assert fingerprint(dict(reversed(files.items()))) == fingerprint(files)
-    assert fingerprint({**files, "demos/a-b.py": b"3"}) != fingerprint(files)
+    assert pack_fingerprint(files) == "76df2d46f69b304b2ef3834e5c3c4de327d1cac282d82bd6591b12f23c5e4b33"
+    assert pack_fingerprint(dict(reversed(files.items()))) == pack_fingerprint(files)
+    assert pack_fingerprint({**files, "demos/a-b.py": b"3"}) != pack_fingerprint(files)
 
 
 def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, monkeypatch):
     versions = [
-        fingerprint(pack_files.read_added(pack_store.add(each).pack.folder)) for each in (hostile_proof(mine), mine)
+        pack_fingerprint(pack_files.read_added(pack_store.add_pack(each).pack.folder))
+        for each in (hostile_proof(mine), mine)
     ]
     walk, updates = pack_files._beside_manifest, [mine.with_name("other"), mine]
 
@@ -303,12 +304,12 @@ def test_a_pack_that_is_replaced_while_it_is_read_is_read_in_one_version(mine, m
         for number, entry in enumerate(walk(top)):
             yield entry
             if number == 1 and updates:
-                pack_store.add(updates.pop())
+                pack_store.add_pack(updates.pop())
 
     monkeypatch.setattr(
         pack_files, "_beside_manifest", lambda top: interrupted(top) if "packs" in top.parts else walk(top)
     )
-    assert fingerprint(pack_files.read_added(packs_dir() / "mine")) == versions[0]
+    assert pack_fingerprint(pack_files.read_added(packs_dir() / "mine")) == versions[0]
     assert not updates
 
 
@@ -325,5 +326,5 @@ def test_packs_that_are_added_at_the_same_time_all_arrive_whole(mine):
         "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs"
     }
     assert [path.name for path in packs_dir().iterdir()] == ["mine"]
-    whole = [fingerprint(pack_files.read_files(pack)) for pack in (mine, other)]
-    assert fingerprint(pack_files.read_added(packs_dir() / "mine")) in whole
+    whole = [pack_fingerprint(pack_files.read_files(pack)) for pack in (mine, other)]
+    assert pack_fingerprint(pack_files.read_added(packs_dir() / "mine")) in whole

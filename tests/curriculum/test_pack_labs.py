@@ -12,7 +12,7 @@ from ddpquiz.curriculum import loading, pack_store
 from ddpquiz.curriculum.labs import load_pack_lab
 from ddpquiz.curriculum.packs import packs
 from ddpquiz.errors import Complaint, UserError
-from ddpquiz.lab.check import check_file
+from ddpquiz.lab.check import check_solution
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.paths import data_dir, labs_dir
@@ -37,22 +37,22 @@ def with_lab(folder, concept="first-concept"):
 
 def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
     with_lab(mine)
-    folder = pack_store.add(mine).pack.folder
+    folder = pack_store.add_pack(mine).pack.folder
     lab = load_pack_lab("mine/tree-broadcast")
     file = tmp_path / lab.file_name
     file.write_text(lab.solution.starter)
     with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
-        check_file(lab, file)
+        check_solution(lab, file)
     trust()
-    assert check_file(lab, file).outcome == "unwritten"
+    assert check_solution(lab, file).outcome == "unwritten"
     (folder / "labs" / "lab_tools.py").write_text("print('other')\n")
     with pytest.raises(UserError, match="have changed since you allowed them"):
-        check_file(lab, file)
+        check_solution(lab, file)
 
 
 def test_a_lab_of_a_pack_is_listed_passed_and_counted_under_its_own_name(mine, tmp_path):
     with_lab(mine)
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     lab = load_pack_lab("mine/tree-broadcast")
     assert (lab.concept, lab.file_name, lab.item) == (

@@ -19,7 +19,8 @@ from ddpquiz.cli.pack import pack
 from ddpquiz.cli.site import site
 from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
-from ddpquiz.curriculum.packs import allowed_pack, find, packs
+from ddpquiz.curriculum.pack_consent import allowed_pack
+from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
@@ -67,7 +68,7 @@ def test_all_names_of_a_pack_begin_with_its_name_and_shipped_ones_stay(mine):
     concept = mine / "content" / "basics" / "first-concept.yaml"
     text = concept.read_text().replace("needs: []", "needs: [all-reduce-ring]")
     concept.write_text(text.replace("  - id: ring-bytes\n", "  - id: ring-bytes\n    was: [before/old-bytes]\n"))
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     known = loading.load()
     assert known.item("mine/before/old-bytes").key == "mine/first-concept/ring-bytes"
     found = known.concept("mine/first-concept")
@@ -91,7 +92,7 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
 def test_a_wrong_name_in_a_pack_is_answered_with_the_right_one(mine, words):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert str(CliRunner().invoke(app, words).exception) == WRONG[words]
 
 
@@ -114,7 +115,7 @@ def test_what_a_pack_needs_must_exist(mine):
     concept = mine / "content" / "basics" / "first-concept.yaml"
     concept.write_text(concept.read_text().replace("needs: []", "needs: [all-reduce-rin]"))
     with pytest.raises(ContentError) as found:
-        pack_store.add(mine)
+        pack_store.add_pack(mine)
     assert str(found.value) == (
         snapshot(
             "content/basics/first-concept.yaml:2:9: `needs`: there is no concept `all-reduce-rin`;"
@@ -125,7 +126,7 @@ def test_what_a_pack_needs_must_exist(mine):
 
 
 def test_programs_run_only_after_consent_to_exactly_these_bytes(mine):
-    added = pack_store.add(mine).pack
+    added = pack_store.add_pack(mine).pack
     question = loading.load().item("mine/first-concept/sum-of-ranks")
     with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
         ProofRunner().observe(Posed(question, {}, ()))
@@ -139,7 +140,7 @@ def test_programs_run_only_after_consent_to_exactly_these_bytes(mine):
 
 
 def test_what_python_compiles_while_a_program_runs_needs_no_new_consent(mine):
-    added = pack_store.add(mine).pack.folder
+    added = pack_store.add_pack(mine).pack.folder
     trust()
     (added / "demos/__pycache__").mkdir()
     (added / "demos/__pycache__/tools.cpython-311.pyc").write_bytes(b"compiled")
@@ -150,19 +151,19 @@ def test_what_python_compiles_while_a_program_runs_needs_no_new_consent(mine):
 
 
 def test_an_update_is_asked_about_again_and_the_same_bytes_are_not(mine):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     allowed_pack("mine")
     (mine / "demos" / "ring.py").write_text((mine / "demos" / "ring.py").read_text() + "# new\n")
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert not may_run()
     (data_dir() / "packs.json").write_text("[" * 10_000)
     assert not may_run()
 
 
 def test_a_removed_pack_is_gone_with_its_consent(mine):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     trust()
     assert run("remove", "mine").stdout == snapshot("mine is removed. Your progress in it is kept.\n")
     assert packs() == ()
@@ -258,7 +259,7 @@ HOSTILE = {
 def test_a_hostile_pack_is_refused_in_a_sentence_and_nothing_of_it_is_kept(mine, harm):
     harm(mine)
     with pytest.raises(UserError) as found:
-        pack_store.add(mine)
+        pack_store.add_pack(mine)
     assert HOSTILE[harm] in str(found.value)
     assert not packs_dir().exists() or list(packs_dir().iterdir()) == []
 
@@ -277,7 +278,7 @@ def wheel(mine, path, *more):
 
 def test_a_wheel_is_added_like_a_folder_and_none_of_its_modules_is_imported(mine, tmp_path):
     file = wheel(mine, tmp_path / "mine.whl", ("my_pack/__init__.py", "raise SystemExit('imported')", 0o100644))
-    assert pack_store.add(file).pack.name == "mine"
+    assert pack_store.add_pack(file).pack.name == "mine"
     assert sorted(path.name for path in find("mine").folder.iterdir()) == [
         "README.md",
         "content",
@@ -298,11 +299,11 @@ def test_a_wheel_is_added_like_a_folder_and_none_of_its_modules_is_imported(mine
 )
 def test_a_hostile_wheel_is_refused_in_a_sentence(mine, tmp_path, name, data, mode, said):
     with pytest.raises(UserError, match=said):
-        pack_store.add(wheel(mine, tmp_path / "mine.whl", (name, data, mode)))
+        pack_store.add_pack(wheel(mine, tmp_path / "mine.whl", (name, data, mode)))
     assert packs() == ()
     (tmp_path / "broken.whl").write_bytes(b"PK\x03\x04 broken")
     with pytest.raises(UserError, match="cannot be read as a pack: File is not a zip file"):
-        pack_store.add(tmp_path / "broken.whl")
+        pack_store.add_pack(tmp_path / "broken.whl")
 
 
 def test_a_git_repository_is_cloned_and_nothing_else_is_an_address(mine):
@@ -310,7 +311,7 @@ def test_a_git_repository_is_cloned_and_nothing_else_is_an_address(mine):
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
     with pack_store.fetched(f"file://{mine}") as folder:
-        assert pack_store.add(folder).pack.name == "mine"
+        assert pack_store.add_pack(folder).pack.name == "mine"
     for address in ("ext::sh -c touch% /tmp/x", "--upload-pack=x", "nothing"):
         with pytest.raises(UserError, match="is neither a folder"), pack_store.fetched(address):
             pass
@@ -334,7 +335,7 @@ def test_an_installed_pack_is_found_in_metadata_and_not_imported(mine, tmp_path,
 
 
 def test_a_pack_that_can_no_longer_be_read_is_left_out_and_named(mine):
-    added = pack_store.add(mine).pack
+    added = pack_store.add_pack(mine).pack
     (added.folder / "content/tracks.yaml").write_text("basics: {title: T}\n")
     assert {concept.id for concept in loading.load().concepts}.isdisjoint({"mine/first-concept"})
     assert "cannot be read, and is left out: " in run("list").stdout
@@ -354,12 +355,12 @@ def test_without_packs_a_start_loads_nothing_of_them(tmp_path):
 def test_a_folder_that_exists_or_has_no_name_for_a_pack_is_not_made_one(mine, tmp_path):
     for folder, said in ((mine, "already exists"), (tmp_path / "My Pack", "cannot be the name of a pack")):
         with pytest.raises(UserError, match=said):
-            pack_store.new(folder)
+            pack_store.make_pack(folder)
 
 
 @pytest.mark.parametrize("command", ["add", "new", "trust", "remove"])
 def test_a_name_of_five_thousand_letters_is_refused_in_a_sentence(mine, command):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     assert isinstance(run(command, "a" * 5_000).exception, UserError)
 
 
@@ -367,7 +368,7 @@ def test_a_folder_of_packs_that_cannot_be_read_or_written_is_named_in_a_sentence
     def refuse(path, *words, **named):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "iterdir", refuse)
         assert "packs cannot be read: Permission denied." in str(CliRunner().invoke(app, ["list"]).exception)
@@ -383,9 +384,9 @@ def test_progress_in_a_pack_counts_for_its_concept_and_again_when_the_pack_is_ba
     posed = pose(question, random.Random(0))
     at = datetime(2026, 3, 2, 12, tzinfo=UTC)
     save_answer(progress, Answer(posed, "2", judge(posed, "2"), at, timedelta(seconds=1)), ())
-    pack_store.add(mine)
-    pack_store.remove("mine")
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
+    pack_store.remove_pack("mine")
+    pack_store.add_pack(mine)
     assert set(strengths(progress.entries("answer"), at.date())) == {"mine/first-concept"}
     assert "mine/first-concept" in {concept.id for concept in loading.load().concepts}
 

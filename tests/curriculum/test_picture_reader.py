@@ -51,7 +51,7 @@ def test_a_lesson_of_a_pack_that_names_a_picture_is_told_that_packs_have_none(mi
     with pytest.raises(
         ContentError, match=r":\d+:14: `picture`: only lessons that come with ddpquiz have pictures; rem"
     ):
-        pack_store.add(mine)
+        pack_store.add_pack(mine)
 
 
 FAULTY = {

@@ -16,7 +16,7 @@ from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
 from ddpquiz.events.event import End, Hung, Note, Output, Raised
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.ranks.device import OLDEST
+from ddpquiz.ranks.installed_torch import OLDEST
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style

@@ -4,8 +4,9 @@ import passed
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.diagnose import diagnose
-from ddpquiz.events.event import Began, Forming, Issued, Operation
+from ddpquiz.diagnosis.run_verdict import diagnose
+from ddpquiz.events.event import Began, Forming, Issued
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

@@ -3,8 +3,8 @@
 import passed
 import pytest
 
-from ddpquiz.diagnosis.diagnose import diagnose
 from ddpquiz.diagnosis.diagnosis import MESSAGES
+from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -3,8 +3,8 @@
 from inline_snapshot import snapshot
 from rank_events import Rank, began
 
-from ddpquiz.diagnosis.diagnose import diagnose
 from ddpquiz.diagnosis.diagnosis import ADVICE
+from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.events.event import Alive, ScriptFinished
 from ddpquiz.events.run_state import RunState
 

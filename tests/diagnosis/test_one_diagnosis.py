@@ -10,8 +10,8 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis.awaited_keys import SET_THE_KEY
-from ddpquiz.diagnosis.diagnose import diagnose
 from ddpquiz.diagnosis.diagnosis import ADVICE, MESSAGES
+from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

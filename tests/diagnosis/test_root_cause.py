@@ -2,10 +2,11 @@
 
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.diagnose import diagnose
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
+from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.errors import FAULT
-from ddpquiz.events.event import Began, Ended, Exited, Hung, Issued, Joining, Operation, Output, Raised, RankStack
+from ddpquiz.events.event import Began, Ended, Exited, Hung, Issued, Joining, Output, Raised, RankStack
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
 

@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.diagnosis import ADVICE
 from ddpquiz.events.event import Hung, Issued, Note, Output
-from ddpquiz.ranks import run as watchdog
+from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -8,7 +8,7 @@ import pytest
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
 from ddpquiz.events.event import Note
-from ddpquiz.ranks import run as watchdog
+from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

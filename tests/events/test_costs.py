@@ -4,7 +4,8 @@ import pytest
 from rank_events import Rank, folded
 
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Operation, Output, bus_factor
+from ddpquiz.events.event import Output
+from ddpquiz.events.operation import Operation, bus_factor
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.paths import recordings_dir
 

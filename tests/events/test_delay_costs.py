@@ -8,8 +8,8 @@ from inline_snapshot import snapshot
 from rank_events import Rank, began
 from real_run import end, run
 
+from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Alive, CoresMissed, End, Forming, Joining, OptimizerStep
-from ddpquiz.events.run_summary import find_costliest_line
 from ddpquiz.events.timeline import Timeline
 
 STEPS = 12

@@ -21,7 +21,6 @@ from ddpquiz.events.event import (
     MemoryPeak,
     ModelSharded,
     ModelWrapped,
-    Operation,
     OptimizerStep,
     OrderRepeated,
     Output,
@@ -34,6 +33,7 @@ from ddpquiz.events.event import (
     decode,
     encode,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.ranks.event_reader import LineBuffer, label_and_value
 
 EVENTS = [

@@ -2,7 +2,8 @@
 
 from rank_events import late_run
 
-from ddpquiz.events.event import Began, Ended, Issued, Operation
+from ddpquiz.events.event import Began, Ended, Issued
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.events.timeline import Timeline
 

@@ -12,9 +12,10 @@ from played_program import Program, only, repeat, shape
 from rank_events import began, folded
 
 from ddpquiz.diagnosis.report import memory_cells
+from ddpquiz.events.advice import advice
 from ddpquiz.events.event import End, Exited, MemoryPeak, OptimizerStep, SyncPaused, SyncResumed
 from ddpquiz.events.formatting import format_bytes, format_seconds
-from ddpquiz.events.run_summary import advice, summarize
+from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit import layout, style
@@ -203,7 +204,7 @@ def test_the_account_fits_in_80_columns():
     program.ranks[1].issue("all_reduce", 3.5, 6, reduce="max")
     program.clocks = [3.75, 3.75]
     console = style.console(io.StringIO(), width=80)
-    layout.show(console, summary.summary(program.summed()))
+    layout.show(console, summary.summary_page(program.summed()))
     assert console.file.getvalue() == snapshot("""
 The computing before train.py:5 (all_reduce) cost the other ranks most: they
 waited for rank 1, which spent longer there than they did, 1 s in all, 21% of

@@ -7,8 +7,8 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, of, run
 
+from ddpquiz.events.advice import advice, silent_faults
 from ddpquiz.events.event import Note
-from ddpquiz.events.run_summary import advice, silent_faults
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 

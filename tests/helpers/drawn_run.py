@@ -4,7 +4,8 @@ import io
 
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.events.event import Began, ClaimText, Issued, Operation, Output
+from ddpquiz.events.event import Began, ClaimText, Issued, Output
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.terminal.kit import style

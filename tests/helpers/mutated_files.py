@@ -102,7 +102,7 @@ def _export(folder: Path) -> dict[str, bytes]:
 
 
 def _pack(folder: Path) -> dict[str, bytes]:
-    pack_store.new(folder / "mypack")
+    pack_store.make_pack(folder / "mypack")
     files = [path for path in (folder / "mypack").rglob("*") if path.is_file()]
     drawn = next(iter(sorted((ROOT / "content").rglob("*.svg"))))
     found = {str(path.relative_to(folder / "mypack")): path.read_bytes() for path in files}

@@ -30,7 +30,6 @@ from ddpquiz.events.event import (
     Joining,
     MemoryPeak,
     Note,
-    Operation,
     OptimizerStep,
     Output,
     Raised,
@@ -45,9 +44,10 @@ from ddpquiz.events.event import (
     Waiting,
     encode,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
+from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.events.steps import EventCursor, beginnings, steps
 from ddpquiz.safe_text import escape_controls
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
@@ -202,7 +202,7 @@ def shown(path, width=80):
     out["plain"], out["plain, errors"] = console.file.getvalue(), errors.getvalue()
     out["json"] = "\n".join(map(encode, events))
     account = summarize(state.timeline, state.time)
-    out["summary"] = drawn(summary.summary(account), width, show=True)
+    out["summary"] = drawn(summary.summary_page(account), width, show=True)
     out["summary --json"] = escape_controls(json.dumps(account.as_json(), ensure_ascii=False))
     file = io.StringIO()
     trace.write(events, file)

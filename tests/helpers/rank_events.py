@@ -8,13 +8,13 @@ from ddpquiz.events.event import (
     Ended,
     Exited,
     Issued,
-    Operation,
     Output,
     Result,
     Started,
     Waited,
     Waiting,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.timeline import Timeline
 
 

@@ -7,7 +7,7 @@ from sample import DDP, RING
 from ddpquiz.cli import app
 from ddpquiz.curriculum import catalog, loading
 from ddpquiz.curriculum.catalog import Source, Track
-from ddpquiz.terminal.sittings.demo_runs import DemoOutcome, Ranks
+from ddpquiz.terminal.sittings.rank_runner import DemoOutcome, RankRunner
 
 TRACK = Track("collectives", "Collectives", ("ring", "ddp"))
 SAMPLE = catalog.Catalog((TRACK,), (RING, DDP), {"dist": Source("dist", "PyTorch docs")})
@@ -28,6 +28,6 @@ loading.load = lambda: SAMPLE
 if "--real" in sys.argv:
     sys.argv.remove("--real")
 else:
-    Ranks.warm, Ranks.demo, Ranks.prove = lambda _: None, demo, prove
+    RankRunner.warm, RankRunner.demo, RankRunner.prove = lambda _: None, demo, prove
 if __name__ == "__main__":
     app.main()

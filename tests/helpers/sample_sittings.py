@@ -13,10 +13,10 @@ from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.demo_runs import PLAIN_VISIT, DemoOutcome
 from ddpquiz.terminal.sittings.explain import ExplainScreen
 from ddpquiz.terminal.sittings.quiz import QuizScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.rank_runner import DEFAULT_OPTIONS, DemoOutcome
 from ddpquiz.terminal.sittings.sitting import SessionContext
 from ddpquiz.terminal.sittings.study import StudyScreen
 
@@ -32,7 +32,7 @@ class NotedRanks:
     def warm(self):
         self.started.append("warm")
 
-    def demo(self, link, how=PLAIN_VISIT):
+    def demo(self, link, how=DEFAULT_OPTIONS):
         self.started.append(link.run)
         self.how = how
         if self.error:

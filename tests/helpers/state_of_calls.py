@@ -1,6 +1,7 @@
 """The state of a run after calls that a test makes up, without processes."""
 
-from ddpquiz.events.event import Began, Ended, Issued, Operation
+from ddpquiz.events.event import Began, Ended, Issued
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from flight_dumps import recorded
 
-from ddpquiz.events.event import Began, End, Issued, ModelWrapped, Operation, OptimizerStep, Started, encode
+from ddpquiz.events.event import Began, End, Issued, ModelWrapped, OptimizerStep, Started, encode
+from ddpquiz.events.operation import Operation
 
 
 def run(*words):

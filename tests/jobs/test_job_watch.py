@@ -8,8 +8,9 @@ import sys
 import pytest
 from rich.console import Console
 
-from ddpquiz.diagnosis.diagnosis import alike_ranks
-from ddpquiz.events.event import Began, Ended, Exited, Issued, Operation, Raised
+from ddpquiz.diagnosis.alike_ranks import alike_ranks
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Raised
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 from ddpquiz.terminal.kit.screen import Screen

@@ -10,9 +10,10 @@ import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.collective import Call, Matching
-from ddpquiz.events.event import Began, Ended, Issued, Joining, Operation, Recorded, Started, encode
+from ddpquiz.events.event import Began, Ended, Issued, Joining, Recorded, Started, encode
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.saved_run import MAX_LINE
-from ddpquiz.jobs.rank_files import UNCOMPARED, Clock, Visit, align, read_rank_files
+from ddpquiz.jobs.rank_files import UNCOMPARED, Clock, CollectiveVisit, align, read_rank_files
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 
 pytestmark = passed.ENGINE
@@ -199,7 +200,10 @@ def test_several_machines_are_put_on_one_clock_by_their_collectives(tmp_path):
 
 def test_clocks_are_compared_through_others_and_by_the_time_of_day_if_nothing_joins_them():
     a, b, c, d = (Clock(name, "boot") for name in "abcd")
-    pairs = [[Visit(a, 1.0, 2.0), Visit(b, 11.1, 12.0)], [Visit(b, 13.0, 14.0), Visit(c, 103.0, 104.0)]]
+    pairs = [
+        [CollectiveVisit(a, 1.0, 2.0), CollectiveVisit(b, 11.1, 12.0)],
+        [CollectiveVisit(b, 13.0, 14.0), CollectiveVisit(c, 103.0, 104.0)],
+    ]
     found = align({a: 0.0, b: 0.0, c: 0.0, d: 7.0}, pairs)
     assert found.offsets == {a: 0.0, b: -10.0, c: -100.0, d: 7.0}
     assert found.uncompared == ("d",)

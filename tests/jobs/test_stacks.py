@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.diagnosis.diagnose import diagnose_record
+from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
-from ddpquiz.jobs.stacks import LocalRank, as_json, parse_py_spy
+from ddpquiz.jobs.stacks import LocalRank, parse_py_spy, stacks_as_json
 
 DATA = Path(__file__).parents[1] / "data/stacks"
 TOLD = "Ranks 0 and 2 are in all_reduce at train.py:22. Rank 1 is not there: it is in load_batch at train.py:16."
@@ -109,7 +109,7 @@ def where(host, job="run localhost 1", ranks=4, **stacks):
         LocalRank(int(rank[1:]), pid, tuple(map(tuple, parse_py_spy(text).popitem()[1])), False, on_gpu=False)
         for rank, (pid, text) in stacks.items()
     ]
-    return json.dumps(as_json(job, ranks, host, 1.0, found)) + "\n"
+    return json.dumps(stacks_as_json(job, ranks, host, 1.0, found)) + "\n"
 
 
 IN_CALL, LOADING = ((DATA / f"py_spy_json/spy_{rank}.json").read_text() for rank in (0, 1))

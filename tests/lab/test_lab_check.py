@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.lab import pages
-from ddpquiz.lab.check import Stopped, check_file, command, compare, planned
+from ddpquiz.lab.check import Stopped, check_solution, command, compare, planned
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), seconds=3)
@@ -22,7 +22,7 @@ HEAD = "import os, sys, time\nimport torch.distributed as dist\ndef all_reduce(x
 def checked(folder, body, lab=RING):
     file = folder / "ring_all_reduce.py"
     file.write_text(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
-    return check_file(lab, file, fresh=9)
+    return check_solution(lab, file, fresh=9)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_called_gets_a_sentence(tmp_path, text, sentence):
     file = tmp_path / "ring_all_reduce.py"
     if text is not None:
         file.write_text(text)
-    verdict = check_file(RING, file)
+    verdict = check_solution(RING, file)
     assert (verdict.outcome, sentence in verdict.sentence) == ("error", True), verdict.sentence
 
 
@@ -87,7 +87,7 @@ def test_no_temporary_file_stays_behind_not_even_of_a_check_that_restarts_ranks(
     lab = load_lab(lab)
     file = tmp_path / lab.file_name
     file.write_text(f"import tempfile\ntempfile.mkdtemp()\n{lab.solution.starter}")
-    assert not check_file(lab, file, fresh=9).passed
+    assert not check_solution(lab, file, fresh=9).passed
     assert list(temporary.iterdir()) == []
 
 
@@ -121,7 +121,7 @@ def _lives(pid):
 def test_a_solution_passes_with_stars_and_figures_beside_those_of_the_reference(tmp_path):
     file = tmp_path / "ring_all_reduce.py"
     file.write_text(RING.solution.source)
-    verdict = check_file(RING, file, fresh=9)
+    verdict = check_solution(RING, file, fresh=9)
     assert (verdict.passed, verdict.stars, verdict.run) == (True, ("fewest bytes",), LabRun(2, (1, 9)))
     figures = {each.name: (each.yours, each.reference) for each in compare(RING, verdict)}
     assert figures["longest chain of messages"] == (2, 2)
@@ -143,7 +143,7 @@ def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
     file = tmp_path / "ring_all_reduce.py"
     file.write_text(HEAD + "    time.sleep(1000)\n")
     with pytest.raises(Stopped):
-        check_file(RING, file, stop=lambda: True)
+        check_solution(RING, file, stop=lambda: True)
 
 
 def test_a_message_that_is_too_short_is_named_beside_the_claim_that_it_breaks(tmp_path):

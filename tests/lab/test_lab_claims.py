@@ -6,7 +6,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.lab.check import check_file
+from ddpquiz.lab.check import check_solution
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),))
 HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"
@@ -31,7 +31,7 @@ HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"
 def test_an_operation_is_named_as_the_place_only_if_there_is_no_other(tmp_path, body, line, said):
     file = tmp_path / "ring_all_reduce.py"
     file.write_text(f"{HEAD}    {body}\n")
-    verdict = check_file(RING, file, fresh=9)
+    verdict = check_solution(RING, file, fresh=9)
     assert (verdict.outcome, verdict.line) == ("claim", line)
     assert verdict.sentence.endswith(said), verdict.sentence
 
@@ -44,7 +44,7 @@ def test_an_error_in_load_is_shown_with_its_type_line_and_message(tmp_path):
     code = rest.partition(quotes)[2]
     file = tmp_path / "sharded_checkpoint.py"
     file.write_text(f"{head}def load({signature}{inner}{code}")
-    verdict = check_file(replace(lab, runs=(replace(lab.runs[0], seeds=(1,)),)), file, fresh=9)
+    verdict = check_solution(replace(lab, runs=(replace(lab.runs[0], seeds=(1,)),)), file, fresh=9)
     line = next(number for number, each in enumerate(file.read_text().splitlines(), 1) if "OSError" in each)
     assert (verdict.outcome, verdict.line) == ("claim", line), verdict.sentence
     assert f"`load` raised OSError in line {line}: torn. This must hold: " in verdict.sentence
@@ -56,7 +56,7 @@ def mistaken(folder, name, old, new, ranks=2):
     assert lab.solution.source.count(old) == 1
     file = folder / lab.file_name
     file.write_text(lab.solution.source.replace(old, new))
-    return check_file(replace(lab, runs=(LabRun(ranks, (1,)),)), file, fresh=9)
+    return check_solution(replace(lab, runs=(LabRun(ranks, (1,)),)), file, fresh=9)
 
 
 def test_a_tensor_that_was_forgotten_is_named_and_no_call_is_blamed(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.lab.check import check_file
+from ddpquiz.lab.check import check_solution
 
 pytestmark = passed.ENGINE
 
@@ -31,7 +31,7 @@ SENTENCES = {
 def test_a_server_that_hangs_is_told_what_it_fails_to_do(tmp_path, name):
     file = tmp_path / STALE.file_name
     file.write_text(next(each.source for each in STALE.mutants if each.name == name))
-    verdict = check_file(STALE, file, fresh=9)
+    verdict = check_solution(STALE, file, fresh=9)
     assert (verdict.outcome, verdict.rank, verdict.sentence) == ("hang", 0, SENTENCES[name].format(line=verdict.line))
     assert (verdict.advice, verdict.line > 0) == ("", True)
     assert {each.file for each in verdict.waits} <= {str(file), str(STALE.check)}, "no line of torch or of the recorder"
@@ -40,7 +40,7 @@ def test_a_server_that_hangs_is_told_what_it_fails_to_do(tmp_path, name):
 def test_a_rank_that_waits_in_the_check_is_shown_there(tmp_path):
     file = tmp_path / STALE.file_name
     file.write_text(next(each.source for each in STALE.mutants if each.name == "one step too few"))
-    verdict = check_file(STALE, file, fresh=9)
+    verdict = check_solution(STALE, file, fresh=9)
     lines = STALE.check.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "dist.recv(torch.tensor(0), other)" in text)
     assert {each.rank: (each.file, each.line) for each in verdict.waits}[1] == (str(STALE.check), line)

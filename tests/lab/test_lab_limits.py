@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 
 from ddpquiz.curriculum.lab import Budget, LabRun, Limit, read_rule
 from ddpquiz.curriculum.labs import lab_names, load_lab
-from ddpquiz.events.event import Operation
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.lab.phases import Phase, PhaseCall
 from ddpquiz.lab.verdict import UNITS, FinishedRun, exceeded

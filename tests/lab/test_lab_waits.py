@@ -7,9 +7,10 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.events.event import Began, Issued, Operation, Output, Started, Waited
+from ddpquiz.events.event import Began, Issued, Output, Started, Waited
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.lab.check import check_file
+from ddpquiz.lab.check import check_solution
 from ddpquiz.lab.verdict import MOST_OPEN, FinishedRun, find_forgotten
 
 pytestmark = passed.ENGINE
@@ -30,7 +31,7 @@ def checked(folder, body):
     file = folder / "ring_all_reduce.py"
     lines = [*body.splitlines(), "dist.all_reduce(x)"]
     file.write_text(HEAD + "".join(f"    {line}\n" for line in lines))
-    return check_file(FREE, file, fresh=9)
+    return check_solution(FREE, file, fresh=9)
 
 
 RIGHT = {

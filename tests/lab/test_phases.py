@@ -4,7 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from ddpquiz.events.event import Operation, Output
+from ddpquiz.events.event import Output
+from ddpquiz.events.operation import Operation
 from ddpquiz.lab.phases import Phase, PhaseCall, bytes_received, count_rounds, find_phases
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.cli.progress import optimize
+from ddpquiz.cli.optimize import optimize
 from ddpquiz.errors import UserError
 from ddpquiz.learning import fit
 from ddpquiz.learning.log_rows import Row

@@ -7,7 +7,7 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 
 from ddpquiz.curriculum.concept import Option
-from ddpquiz.curriculum.posed_question import Posed, evaluate, expected, pose
+from ddpquiz.curriculum.posed_question import Posed, evaluate_drawn, expected, pose
 from ddpquiz.learning.judge import answered, chance, judge
 
 STRAIGHT = {
@@ -19,7 +19,9 @@ STRAIGHT = {
 
 def number(answer="1800", unit="bytes", tolerance=0.0, traps=()):
     question = replace(STEPS, answer=answer, unit=unit, tolerance=tolerance, traps=traps, ask="?", variables=())
-    return Posed(question, {}, (), tuple(evaluate(text, {}) for text in (answer, *(trap.answer for trap in traps))))
+    return Posed(
+        question, {}, (), tuple(evaluate_drawn(text, {}) for text in (answer, *(trap.answer for trap in traps)))
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit, Ranks
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions, RankRunner
 
 
 def demo(home, *words):
@@ -126,10 +126,10 @@ def test_the_first_demo_of_home_asks_and_shows_its_result_before_its_steps(tmp_p
 def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypatch):
     asked = []
     monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
-    ranks, link = Ranks(load(), progress, Clock()), DemoLink("sampler", "")
-    ranks._ask(link, DemoVisit(answered=predicted().key))
+    ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
+    ranks._ask(link, DemoOptions(answered=predicted().key))
     assert asked == []
-    ranks._ask(link, DemoVisit())
+    ranks._ask(link, DemoOptions())
     assert asked[0][2].key == predicted().key
 
 

@@ -10,7 +10,7 @@ from sample import BYTES, HOOKS, PHASES, START, STEPS
 from sample_sittings import play, press, quizzing, right, screen
 
 from ddpquiz.curriculum.posed_question import expected
-from ddpquiz.learning.quiz import Late, QuizAction, Rules, begin, step
+from ddpquiz.learning.quiz import QuizAction, Rules, TimeUp, begin, step
 from ddpquiz.learning.quiz_scores import scores
 from ddpquiz.terminal.sittings import question_view
 
@@ -34,23 +34,23 @@ def test_the_clock_runs_until_an_answer():
 
 def test_a_question_without_an_answer_in_time_counts_as_unanswered_and_its_solution_is_shown():
     start = quiz(TIMED)
-    state = play(start, Late())
+    state = play(start, TimeUp())
     assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
-    assert step(start, Late(), START)[1] == (None, None)
+    assert step(start, TimeUp(), START)[1] == (None, None)
     assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
     assert play(state, QuizAction.NEXT).place == 1
 
 
 def test_what_stands_there_when_the_time_is_over_is_the_answer():
     start = quiz(TIMED)
-    state = play(start, Late(expected(start.posed)))
+    state = play(start, TimeUp(expected(start.posed)))
     assert (state.answer.right, state.answer.late, state.answer.credit, len(state.answers)) == (True, True, 1.0, 1)
-    assert play(start, Late("what?")).answers == ()
-    assert not play(start, Late("what?")).unclear
+    assert play(start, TimeUp("what?")).answers == ()
+    assert not play(start, TimeUp("what?")).unclear
 
 
 def test_a_question_whose_time_was_over_is_not_asked_again():
-    state = play(quiz(TIMED), Late())
+    state = play(quiz(TIMED), TimeUp())
     assert play(state, QuizAction.UNDO) == state
     state = play(state, QuizAction.NEXT)
     assert play(state, QuizAction.UNDO) == state

@@ -16,7 +16,7 @@ from ddpquiz.curriculum.posed_question import expected
 from ddpquiz.learning.answers import SavedAnswer
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, Rules, SetConfidence, begin, step
+from ddpquiz.learning.quiz import Given, GoTo, QuizAction, Rules, SetConfidence, TimeUp, begin, step
 from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
 
 EXAM = Rules(exam=True)
@@ -55,7 +55,7 @@ def test_the_overview_knows_what_is_open_and_the_end_is_final():
     assert (state.overview, state.open) == (True, (0, 2))
     ended = play(state, QuizAction.STOP)
     assert ended.over
-    assert play(ended, QuizAction.UNDO, GoTo(0), Given("1"), Late("1")) == ended
+    assert play(ended, QuizAction.UNDO, GoTo(0), Given("1"), TimeUp("1")) == ended
 
 
 def test_the_same_answer_again_goes_on_and_changes_nothing():
@@ -78,16 +78,16 @@ def test_a_timed_exam_has_the_time_of_all_its_questions_and_can_be_gone_through_
     assert state.left(START + timedelta(seconds=20)) == timedelta(seconds=40)
     state = play(state, wrong(state), QuizAction.UNDO)
     assert (state.place, state.left(START + timedelta(seconds=50))) == (0, timedelta(seconds=10))
-    state = play(state, right(state), Late(right(state := play(state, right(state))).text))
+    state = play(state, right(state), TimeUp(right(state := play(state, right(state))).text))
     assert (state.over, state.late, [answer.right for answer in state.answers]) == (True, set(), [True, True])
 
 
 def test_when_the_time_is_over_what_has_no_answer_is_late_and_answers_stay():
     state = exam(BYTES, STEPS, HOOKS, rules=TIMED)
-    state = play(state, right(state), Late("what?"))
+    state = play(state, right(state), TimeUp("what?"))
     assert (state.over, state.late, len(state.answers)) == (True, {1, 2}, 1)
     state = exam(rules=replace(TIMED, confidence=True))
-    state = play(state, right(state), Late())
+    state = play(state, right(state), TimeUp())
     assert (state.over, [answer.confidence for answer in state.answers]) == (True, [None])
 
 

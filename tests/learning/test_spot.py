@@ -9,13 +9,13 @@ from ring_file import read
 from sample_sittings import press, quizzing, screen, spoken
 from spot_question import CODE, SPOT, spot_complaints, spot_file
 
-from ddpquiz.curriculum.concept import Shows, Trap, fault, fixed_script, script_lines, without
+from ddpquiz.curriculum.concept import Shows, Trap, fault_line, fixed_script, script_lines, without_line
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import answered, chance, judge
 from ddpquiz.ranks.proof_check import prove_all
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages.listing import item_page
+from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.sittings import proof
 
 POSED = Posed(SPOT, {}, ())
@@ -147,8 +147,8 @@ def test_a_blind_guess_is_among_the_lines_of_code():
 def test_a_fix_and_a_line_that_is_left_out_keep_the_rest_of_the_script():
     lines = script_lines(SPOT)
     assert fixed_script(SPOT).splitlines() == [*lines[:6], "    mean = mean.round()", *lines[7:]]
-    assert without(SPOT, "print(mean.tolist())").splitlines() == [*lines[:7], "    pass", lines[8]]
-    assert fault(SPOT) == 6
+    assert without_line(SPOT, "print(mean.tolist())").splitlines() == [*lines[:7], "    pass", lines[8]]
+    assert fault_line(SPOT) == 6
 
 
 def test_arrows_and_digits_mark_a_line_and_enter_answers(progress):

@@ -18,7 +18,7 @@ from ddpquiz.benchmark.page import bench_page, lines_on_machine
 from ddpquiz.cli.bench import read_options, read_sizes
 from ddpquiz.curriculum.loading import load
 from ddpquiz.events.costs import Cost
-from ddpquiz.events.event import Operation
+from ddpquiz.events.operation import Operation
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings.path import COSTS, lesson_page
 

@@ -7,13 +7,14 @@ import pytest
 from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
 from ddpquiz.plan import explanation
-from ddpquiz.plan.activations import Loss, Split, layer_bytes, score_moves, split_moves, whole_moves
+from ddpquiz.plan.activations import Loss, Split, layer_bytes
+from ddpquiz.plan.layer_work import score_moves, split_moves, whole_moves
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
 from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
-from ddpquiz.plan.search import fewest_gpus, scale, search, ways_to_fit
+from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
 from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
 
@@ -219,7 +220,7 @@ def test_the_fewest_gpus_are_those_below_which_nothing_fits():
 
 
 def test_more_gpus_train_faster_and_less_efficiently():
-    plans = scale(job(batch=4096, tp=8, pp=4), Accelerator(H100), 64, 131072)
+    plans = plans_by_gpus(job(batch=4096, tp=8, pp=4), Accelerator(H100), 64, 131072)
     assert [plan.job.layout.gpus for plan in plans] == [64 << power for power in range(12)]
     mfu = [plan.mfu for plan in plans]
     assert mfu == sorted(mfu, reverse=True)

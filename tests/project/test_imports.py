@@ -81,7 +81,7 @@ MAY_IMPORT = {
 }
 MAY_IMPORT_TORCH = {
     "ranks/elastic_agent.py",
-    "ranks/device.py",
+    "ranks/installed_torch.py",
     "ranks/store.py",
     "ranks/inside/worker.py",
     "ranks/inside/collective_bench.py",

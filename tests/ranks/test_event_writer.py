@@ -3,7 +3,8 @@
 import dataclasses
 import os
 
-from ddpquiz.events.event import Ended, Issued, Operation, Result, Waited, decode, encode
+from ddpquiz.events.event import Ended, Issued, Result, Waited, decode, encode
+from ddpquiz.events.operation import Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter
 
 CALL = Issued(0.123456, 3, 7, Operation("all_reduce", (0, 1), 1, ((2, 3), ()), "float32", 28, '/a "b"/é.py', 9, "0", "sum", True, 4), ("[1.0, nan]", "2"))  # fmt: skip

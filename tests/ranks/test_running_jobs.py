@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.cli.diagnose import stacks_of_ranks
 from ddpquiz.diagnosis.stack_verdict import diagnose_stacks
 from ddpquiz.errors import UserError
+from ddpquiz.jobs.stacks import stacks_of_ranks
 from ddpquiz.ranks import process_stacks
-from ddpquiz.ranks.forks import family
+from ddpquiz.ranks.forks import process_tree
 from ddpquiz.ranks.running_jobs import APART, find_jobs, ranks_below
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
@@ -60,7 +60,7 @@ def start():
 
     yield start
     for process in started:
-        for pid in [*family(process.pid)]:
+        for pid in [*process_tree(process.pid)]:
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:

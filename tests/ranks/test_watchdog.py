@@ -9,9 +9,10 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import end, of, run
 
-from ddpquiz.events.event import Began, Hung, Issued, Operation, Started
+from ddpquiz.events.event import Began, Hung, Issued, Started
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.ranks.run import Watchdog
+from ddpquiz.ranks.watchdog import Watchdog
 
 pytestmark = passed.ENGINE
 

@@ -10,7 +10,7 @@ import pytest
 from rank_events import Rank, began
 
 from ddpquiz.events import saved_run
-from ddpquiz.events.comparison import Amounts, CallSite, compare, pair
+from ddpquiz.events.comparison import Amounts, CallSite, compare, pair_call_sites
 from ddpquiz.events.event import End
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs.summary import SAME, comparison_page
@@ -40,7 +40,7 @@ def sites(*lines):
 
 
 def paired(first, second):
-    return [(a and a.line, b and b.line) for a, b in pair(sites(*first), sites(*second))]
+    return [(a and a.line, b and b.line) for a, b in pair_call_sites(sites(*first), sites(*second))]
 
 
 def test_call_sites_that_moved_together_stay_pairs():

@@ -4,7 +4,8 @@ import pytest
 from drawn_run import issued, live, seen
 from inline_snapshot import snapshot
 
-from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Operation, Started, Waiting
+from ddpquiz.events.event import Began, Ended, Exited, Issued, Joining, Started, Waiting
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 
 
@@ -15,7 +16,7 @@ def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_
     assert picture.doing(1) == "all_reduce"
     picture.add(Ended(0.4, 1, 2))
     assert picture.doing(1) == "computing"
-    assert picture.waits_in(1) == "all_reduce", "number 1 is open still"
+    assert picture.communicates_in(1) == "all_reduce", "number 1 is open still"
 
 
 RUNNING = {

@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Operation, Output, Started
+from ddpquiz.events.event import Began, Claimed, ClaimText, End, Issued, Output, Started
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
-from ddpquiz.events.steps import EventCursor, steps
+from ddpquiz.events.run_steps import EventCursor, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen

@@ -12,13 +12,14 @@ import pyte
 import pytest
 from run_program import ddpquiz
 
-from ddpquiz.diagnosis.diagnose import diagnose
+from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, End, Ended, Issued, Note, Operation, Output, Result, encode
-from ddpquiz.events.steps import EventCursor, beginnings, steps
+from ddpquiz.events.event import Began, End, Ended, Issued, Note, Output, Result, encode
+from ddpquiz.events.operation import Operation
+from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.paths import demos_dir, recordings_dir
-from ddpquiz.ranks.script import find_claims
+from ddpquiz.ranks.claims import find_claims
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs import plain_lines, replay

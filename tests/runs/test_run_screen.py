@@ -3,7 +3,8 @@
 from drawn_run import drawn, live, said, seen, text
 from inline_snapshot import snapshot
 
-from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Operation, Output, RankStack
+from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Hung, Issued, Output, RankStack
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source

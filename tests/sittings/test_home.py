@@ -14,8 +14,8 @@ from ddpquiz.learning import mastery
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings import home as home_screen
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.home import Home, page
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 
 
 class NotingHome(Home):
@@ -155,7 +155,7 @@ def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
     seat = at_home(progress)
     press(seat, "d")
     assert seat.context.ranks.started == ["allreduce"]
-    assert seat.context.ranks.how == DemoVisit(step=True)
+    assert seat.context.ranks.how == DemoOptions(step=True)
 
 
 def test_on_screen_home_names_keys_and_no_shell_commands(progress):

@@ -13,7 +13,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
-from ddpquiz.terminal.runs import replay, watch
+from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study
 
 
@@ -265,7 +265,7 @@ def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     seat = press(studying(progress, CARDS, memories=memories), "q")
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
-    now = standing.standing(progress, [RING, DDP], study_day(START))
+    now = standing.count_standing(progress, [RING, DDP], study_day(START))
     assert (now.due, study.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
@@ -283,7 +283,7 @@ def test_every_line_fits_the_terminal(progress, width):
     assert screen(seat, width).endswith("? help · q quit")
 
 
-@pytest.mark.parametrize("last", [watch.STOP, replay.TO_END, replay.LEAVE])
+@pytest.mark.parametrize("last", [live_view.STOP, replay.TO_END, replay.LEAVE])
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"

@@ -7,7 +7,7 @@ import pytest
 from sample_catalog import BUG, EXPLAIN, HELD, ORDER, RING, SENT, drawn
 
 from ddpquiz.curriculum.catalog import Source
-from ddpquiz.terminal.pages.listing import item_page
+from ddpquiz.terminal.pages.item import item_page
 
 
 @pytest.mark.parametrize(

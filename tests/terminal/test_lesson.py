@@ -10,9 +10,9 @@ from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
 from ddpquiz.curriculum.concept import CodeProof, Command, DemoLink, LessonStep, Mistake
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.pages import lists
+from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
-from ddpquiz.terminal.pages.listing import item_page
 from ddpquiz.terminal.sittings.quiz import QUESTIONS
 
 LESSON = """\
@@ -95,8 +95,8 @@ def test_the_output_of_a_listing_has_a_bar():
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_page_fits(width):
     pages = [lesson(RING, before=[OPS], after=[OPS]), *(item_page(item) for item in RING.items())]
-    pages += [listing.curriculum(CATALOG), listing.learning_path([OPS, RING]), listing.contents(RING)]
-    pages += [listing.found(CATALOG.search("rank"), "rank")]
+    pages += [lists.curriculum(CATALOG), lists.learning_path([OPS, RING]), lists.contents(RING)]
+    pages += [lists.found(CATALOG.search("rank"), "rank")]
     for page in pages:
         assert max(map(len, drawn(page, width).splitlines())) <= width
 
@@ -125,8 +125,8 @@ def test_content_cannot_steer_the_terminal():
     pages = [
         lesson(concept),
         *map(item_page, concept.items()),
-        listing.contents(concept),
-        listing.learning_path([concept]),
+        lists.contents(concept),
+        lists.learning_path([concept]),
     ]
     file = io.StringIO()
     console = style.console(file, width=80)

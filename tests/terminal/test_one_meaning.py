@@ -79,7 +79,7 @@ def meaning(key):
 def test_the_hotkeys_of_all_screens_are_found():
     assert {Path(each.place.split(":")[0]).stem for each in ALL} >= {
         "key_screen", "home", "study", "quiz", "question_view", "explain", "prediction", "proof", "lookup", "path",
-        "sitting", "screen", "replay", "run_screen", "watch", "job_watch",
+        "sitting", "screen", "replay", "run_screen", "live_view", "job_watch",
     }  # fmt: skip
     computed = {each.key for each in ALL if each.key.startswith("<")}
     assert computed <= {*CHECKED_ELSEWHERE, "<str(number)>", "<str(key)>", "<QUIT.key>"}

@@ -11,9 +11,10 @@ import pytest
 
 from ddpquiz.cli import saving
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, End, Ended, Issued, Operation, Output
+from ddpquiz.events.event import Began, End, Ended, Issued, Output
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.steps import beginnings, steps
+from ddpquiz.events.run_steps import beginnings, steps
 from ddpquiz.paths import recordings_dir
 from ddpquiz.safe_text import plain
 from ddpquiz.web.run_page import PageInput, run_data, run_page

@@ -11,10 +11,11 @@ from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.cli import saving
 from ddpquiz.events import saved_run
-from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Operation, Output, Raised
+from ddpquiz.events.event import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Output, Raised
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.steps import EventCursor, beginnings, steps, time_before
+from ddpquiz.events.run_steps import EventCursor, beginnings, steps, time_before
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step

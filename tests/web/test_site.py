@@ -17,7 +17,7 @@ from ddpquiz.curriculum.concept import Kind, LessonStep, LineChange, Listing, Sh
 from ddpquiz.curriculum.lab import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.pages.listing import sample
+from ddpquiz.terminal.pages.item import sample
 from ddpquiz.web.run_page import asset, policy
 from ddpquiz.web.site import MARKER, PageLinks, check_links, site_pages, write_site
 from ddpquiz.web.site_concept import card_places, proof_text

@@ -23,7 +23,7 @@ from ddpquiz.learning.judge import judge
 from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
-from ddpquiz.terminal.pages.listing import sample
+from ddpquiz.terminal.pages.item import sample
 from ddpquiz.web.site import site_pages, write_site
 from ddpquiz.web.site_concept import question_data
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ddpquiz.events.event import Operation
+from ddpquiz.events.operation import Operation
 from ddpquiz.ranks.inside.operations import OpenOperation, mark_for, name_of, name_of_reduce
 from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate

@@ -12,7 +12,8 @@ import threading
 from time import monotonic  # our own reference: a script may replace time.monotonic
 from typing import Any
 
-from ddpquiz.events.event import Event, Issued, Note, Operation, encode
+from ddpquiz.events.event import Event, Issued, Note, encode
+from ddpquiz.events.operation import Operation
 from ddpquiz.ranks.messages import encode_write
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt

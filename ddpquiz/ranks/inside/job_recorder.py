@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Self
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import MAX_RANKS, Began, Exited
+from ddpquiz.events.event import Began, Exited
+from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.ranks import script as scripts
 from ddpquiz.ranks.inside import leaving
 from ddpquiz.ranks.inside.after_import import after_import

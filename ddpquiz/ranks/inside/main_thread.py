@@ -24,7 +24,7 @@ _BUSY = 0.1  # of a core, from which on a thread computes
 _LONGEST = 80  # characters of an expression that are reported
 
 
-class Standing(NamedTuple):
+class MainThreadPosition(NamedTuple):
     """A line of the script, the expression that the main thread waits in there, and what for; see Alive."""
 
     file: str = ""
@@ -45,21 +45,21 @@ class MainThread:
     def frame(self) -> FrameType | None:
         return sys._current_frames().get(self._identity)  # noqa: SLF001  # documented; no other way
 
-    def look(self, frame: FrameType | None) -> Standing:
+    def look(self, frame: FrameType | None) -> MainThreadPosition:
         """Where it stands, by its innermost frame now; it stands still if it has not moved since an earlier look."""
         place = find_place(frame)
         if not place[1] or frame is None:
             self._seen = None
-            return Standing()
+            return MainThreadPosition()
         own = next((each for each in outward(frame) if is_own(each.f_code.co_filename)), frame)
         now, used = time.monotonic(), self._processor_time()
         if self._seen is None or self._seen[:2] != (place, own.f_lasti):
             self._seen = place, own.f_lasti, now, used
         _, _, since, before = self._seen
         if now - since < _STILL or used - before > _BUSY * (now - since) or not _sleeps():
-            return Standing(*place)
+            return MainThreadPosition(*place)
         expression = _expression(own)
-        return Standing(*place, expression, _waits_for(frame, own) if expression else "")
+        return MainThreadPosition(*place, expression, _waits_for(frame, own) if expression else "")
 
     def _processor_time(self) -> float:
         """Seconds; those since the start where threads have no clock of their own, so that none stands still."""

@@ -8,7 +8,7 @@ from importlib.machinery import FileFinder, SourceFileLoader
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from ddpquiz.curriculum.packs import AllowedPack
+    from ddpquiz.curriculum.pack_consent import AllowedPack
 
 
 class _AllowedLoader(SourceFileLoader):

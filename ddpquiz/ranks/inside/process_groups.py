@@ -15,14 +15,14 @@ from torch.distributed import device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.events.event import Forming, Joining
-from ddpquiz.ranks.device import release
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in, locate
+from ddpquiz.ranks.installed_torch import major_minor
 from ddpquiz.ranks.messages import RunPlan
 
 _OUTLIVED: set[object] = set()  # models that lived when their group was destroyed, and on old torch the groups
-_HANGS = release(torch.__version__) < (2, 8)  # its main thread joins one of Gloo, which waits for the GIL
+_HANGS = major_minor(torch.__version__) < (2, 8)  # its main thread joins one of Gloo, which waits for the GIL
 _NOTE = (
     "The script calls destroy_process_group(). Over Gloo, torch {version} hangs there in about half of all jobs{but}."
 )

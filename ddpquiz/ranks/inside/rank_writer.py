@@ -19,7 +19,6 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from ddpquiz.events.event import (
-    POINT_TO_POINT,
     Alive,
     Began,
     Dropped,
@@ -27,13 +26,13 @@ from ddpquiz.events.event import (
     Forming,
     Issued,
     Joining,
-    Operation,
     RankEvent,
     Recorded,
     Started,
     decode,
     encode,
 )
+from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
 from ddpquiz.ranks.inside.main_thread import MainThread
 

@@ -26,11 +26,10 @@ from ddpquiz.events.event import (
     GatheredGradient,
     GradientChecksum,
     GroupsDestroyed,
-    Operation,
     SearchedUnused,
 )
+from ddpquiz.events.operation import Operation
 from ddpquiz.plural import plural
-from ddpquiz.ranks.device import release
 from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
 from ddpquiz.ranks.inside.async_results import get_future
 from ddpquiz.ranks.inside.event_writer import EventWriter, printable
@@ -47,6 +46,7 @@ from ddpquiz.ranks.inside.operations import (
 )
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
+from ddpquiz.ranks.installed_torch import major_minor
 
 
 class Recorder:
@@ -269,7 +269,7 @@ def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Re
     """A recorder that is installed, or None if this torch does not allow that."""
     try:
         kernels = registered()
-        kind = Recorder if release(torch.__version__) >= (2, 9) else _OnOldGloo
+        kind = Recorder if major_minor(torch.__version__) >= (2, 9) else _OnOldGloo
         recorder = kind(writer, kernels.private, values=values, every_wait=every_wait)
         recorder.install(kernels)
         process_groups.watch_new_groups(writer)

@@ -1,7 +1,7 @@
 """What a training script does that its communication does not show, reported as marks.
 
 DDP, samplers, fully_shard and FSDP are wrapped, optimizers have hooks, and for a while the methods by which a script
-reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in events/run_summary.py.
+reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in events/advice.py.
 """
 
 import atexit

@@ -27,6 +27,7 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.events.event import Alive, Claimed, ClaimText, Started
+from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
@@ -40,19 +41,12 @@ from ddpquiz.ranks.inside import (
     training_marks,
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
-from ddpquiz.ranks.inside.leaving import (
-    call_excepthook,
-    leave,
-    send_error,
-    skip_present_finalizers,
-    status_of,
-)
-from ddpquiz.ranks.inside.main_thread import MainThread, Standing
+from ddpquiz.ranks.inside.leaving import call_excepthook, leave, send_error, skip_present_finalizers, status_of
+from ddpquiz.ranks.inside.main_thread import MainThread, MainThreadPosition
 from ddpquiz.ranks.inside.source_location import is_between, outward
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
-from ddpquiz.ranks.script import REPORT, report_claims
 
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:
@@ -212,7 +206,7 @@ def _look_for_ever(writer: EventWriter) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
     pause, main = _thread.allocate_lock(), MainThread()
     pause.acquire()
-    before, since, reported = Standing(), 0.0, 0.0
+    before, since, reported = MainThreadPosition(), 0.0, 0.0
     while writer.fd != -1:
         pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
         now = monotonic()
@@ -229,7 +223,7 @@ def _look_for_ever(writer: EventWriter) -> None:
             writer.send(Alive(writer.now(), writer.rank, *place))
 
 
-def _look(main: MainThread) -> Standing:
+def _look(main: MainThread) -> MainThreadPosition:
     """Look once; a frame that was kept until the next look would keep the tensors of its function alive."""
     frame = main.frame()
     waits_for_ranks = any(is_between(each.f_code.co_filename) for each in outward(frame))

@@ -14,8 +14,8 @@ from ddpquiz.curriculum.concept import Card, Command, Concept, DemoLink, LessonS
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
-from ddpquiz.terminal.pages.listing import answer_in_words, asked_view
-from ddpquiz.terminal.pages.steps import diff, markdown_of, result_parts, said_of, text_parts
+from ddpquiz.terminal.pages.item import answer_in_words, asked_view
+from ddpquiz.terminal.pages.lesson_steps import diff, markdown_of, result_parts, said_of, text_parts
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 

@@ -13,7 +13,7 @@ from ddpquiz.learning.statistics import AHEAD, LATELY, Band, Day, Misled, Recall
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.listing import one_line
+from ddpquiz.terminal.pages.lists import one_line
 
 _WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

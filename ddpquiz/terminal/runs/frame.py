@@ -13,10 +13,11 @@ from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.events.advice import advice, silent_faults
+from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Began, Output
 from ddpquiz.events.run_frame import Failure, RunFrame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.run_summary import advice, find_costliest_line, silent_faults
 from ddpquiz.plural import plural
 from ddpquiz.ranks.job_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded

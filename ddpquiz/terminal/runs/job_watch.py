@@ -1,4 +1,4 @@
-"""A recorded job while it goes on, on a screen or as lines in a pipe, and the verdict on a job as a page.
+"""A recorded job while it goes on, on a screen or as lines in a pipe.
 
 The files of its ranks are read again and again; `JobFollower` says what they hold, and whether the job goes on.
 """
@@ -6,15 +6,14 @@ The files of its ranks are read again and again; `JobFollower` says what they ho
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.diagnosis.diagnose import diagnose_record
-from ddpquiz.diagnosis.diagnosis import AlikeRanks, Diagnosis, RankPosition, alike_ranks
-from ddpquiz.diagnosis.report import explained_by, limits_of, position_cells, source_of
+from ddpquiz.diagnosis.alike_ranks import AlikeRanks, alike_ranks
+from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame
@@ -23,13 +22,14 @@ from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_files import read_rank_files
 from ddpquiz.plural import plural
 from ddpquiz.ranks.inside.rank_writer import boot_id
-from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.layout import bullets, columns, section, show, shown_path
+from ddpquiz.terminal.kit.layout import columns, section, show, shown_path
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
 from ddpquiz.terminal.runs.frame import on_screen, running, top
-from ddpquiz.terminal.runs.run_screen import LESSON, RunScreen
+from ddpquiz.terminal.runs.run_screen import RunScreen
 
 _FOLDER_PACE = 0.5  # seconds between two looks at the folder
 _SHARE = 0.2  # of the time that reading may take
@@ -111,64 +111,6 @@ def _is_zombie(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return False
-
-
-class VerdictScreen(KeyScreen):
-    """A verdict to read, and the lesson that explains it."""
-
-    def __init__(self, page: RenderableType, lesson: Callable[[], RenderableType]) -> None:
-        super().__init__()
-        self._page, self._lesson = page, lesson
-        self._is_lesson = False
-
-    @property
-    def scene(self) -> bool:
-        return self._is_lesson
-
-    @property
-    def reading(self) -> bool:
-        return True
-
-    def body(self) -> RenderableType:
-        return self._lesson() if self._is_lesson else self._page
-
-    def keys(self) -> list[Hotkey]:
-        return [BACK, HELP] if self._is_lesson else [LESSON, HELP, _DONE]
-
-    def press(self, key: str) -> None:
-        if self._is_lesson:
-            self._is_lesson = key not in (*GOES_BACK, LESSON.key)
-        elif key == LESSON.key:
-            self._is_lesson = True
-        elif key in GOES_BACK:
-            self.left = True
-
-
-_DONE = Hotkey("q", "leave", "leave; the verdict stays in the terminal (enter and esc do it too)", also=("enter",))
-
-_STYLES = {"none": "good", "quiet": "", "stopped": "warn", "unknown": "warn"}  # of titles; those of faults are bad
-
-
-def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
-    """Draw a verdict, with what it rests on."""
-    title = Text(verdict.title, style=_STYLES.get(verdict.fault, "bad"))
-    parts: list[RenderableType] = [title, prose(plain(verdict.sentence))]
-    if verdict.positions:
-        parts += section("Where the ranks stand", columns(map(_position_row, verdict.positions)))
-    if verdict.together:
-        parts += [Text(), prose(plain(verdict.together))]
-    sentences = (verdict.advice, explained_by(verdict))
-    parts += section("Look next", *(prose(sentence) for sentence in sentences if sentence))
-    if limits := limits_of(verdict, record):
-        parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
-    if verdict.evidence:
-        parts += section("What this rests on", bullets(Text(plain(text)) for text in verdict.evidence))
-    return Group(*parts, Text(), Text(source_of(record), style="quiet"))
-
-
-def _position_row(each: RankPosition) -> tuple[Text, Text, Text]:
-    ranks, doing, place = position_cells(each)
-    return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
 
 
 _MOST_LANES = 16  # ranks that have a lane each; more are put together

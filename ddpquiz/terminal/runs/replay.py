@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.events.event import Ended, Event, Issued, Joining, Output, Waited, when
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.steps import EventCursor, beginnings, describe_next, steps, time_before
+from ddpquiz.events.run_steps import EventCursor, beginnings, describe_next, steps, time_before
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import shown_path

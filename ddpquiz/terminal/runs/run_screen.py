@@ -17,7 +17,7 @@ from ddpquiz.terminal.kit.layout import columns, section, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
-from ddpquiz.terminal.runs.summary import summary
+from ddpquiz.terminal.runs.summary import summary_page
 
 Lesson = Callable[[str], RenderableType]  # draws the lesson of a concept
 _Page = Literal["picture", "source", "tries", "summary", "lesson"]
@@ -129,7 +129,7 @@ class RunScreen(KeyScreen):
             case "tries":
                 return Group(*tries(self._suggestions(), numbered=self.can_start)), ()
             case "summary":
-                return summary(summarize(self.state.timeline, self.state.time, self.state.script)), ()
+                return summary_page(summarize(self.state.timeline, self.state.time, self.state.script)), ()
             case "lesson" if self.lesson and self.state.end:
                 return self.lesson(self.state.end.concept), ()
             case int(rank):

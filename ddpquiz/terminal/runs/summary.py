@@ -32,7 +32,7 @@ from ddpquiz.terminal.runs.gantt import GLYPHS
 _BAR = 12  # columns of the bar of a rank's time
 
 
-def summary(account: RunSummary) -> RenderableType:
+def summary_page(account: RunSummary) -> RenderableType:
     """Draw time by rank, the costliest lines, bytes by group, and advice."""
     parts: list[RenderableType] = []
     if account.costliest:

@@ -14,7 +14,7 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.sittings.demo_runs import Ranks
+from ddpquiz.terminal.sittings.rank_runner import RankRunner
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.proof_runner import CodeRun
@@ -47,7 +47,7 @@ class FirstContact(KeyScreen):
     `goes_on` is True once the learner wants the first lesson, which has the title `lesson`.
     """
 
-    def __init__(self, ranks: Ranks, lesson: str) -> None:
+    def __init__(self, ranks: RankRunner, lesson: str) -> None:
         super().__init__()
         self._ranks, self._lesson = ranks, lesson
         self._chosen = ""

@@ -10,16 +10,15 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise
-from ddpquiz.learning.standing import standing as count_standing
+from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise, count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
 from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
 
@@ -128,7 +127,7 @@ class Home(SittingScreen):
             case "t":
                 self._visit(lambda: self.ask_questions(self._now.next_concept))
             case "d" if self._demo:
-                self.run_demo(self._demo, DemoVisit(step=self._now.fresh))
+                self.run_demo(self._demo, DemoOptions(step=self._now.fresh))
                 self._look_again()
             case "i" if not self._now.fresh:
                 self._page = self._stats()

@@ -15,7 +15,8 @@ from ddpquiz.terminal.kit.keys import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.kit.text_area import TextArea
-from ddpquiz.terminal.pages.listing import heading, named, one_line, to_read
+from ddpquiz.terminal.pages.item import named
+from ddpquiz.terminal.pages.lists import heading, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
 
 _SHOWN = 8  # hits; more words find fewer
@@ -107,7 +108,7 @@ class Lookup:
             from ddpquiz.terminal.pages.lesson import lesson
 
             return lesson(hit.concept)
-        from ddpquiz.terminal.pages.listing import item_page, sample
+        from ddpquiz.terminal.pages.item import item_page, sample
 
         item = self.catalog.item(hit.key)
         if isinstance(item, Question) and not self.answered:

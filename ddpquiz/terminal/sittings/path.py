@@ -28,9 +28,9 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
+from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
-from ddpquiz.terminal.sittings.steps import LessonScreen
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
@@ -170,7 +170,7 @@ class PathScreen(SittingScreen):
     def _demo(self, link: DemoLink, *, predict: bool) -> None:
         """Run the demo; after a prediction, that is two stages in one."""
         asked_at = self.path.place(StageName.PREDICTION) if predict else ""
-        how = DemoVisit(
+        how = DemoOptions(
             about=self.path.concept.id,
             predict=predict,
             step=True,

@@ -132,7 +132,7 @@ class PredictedRun:
 
 def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
     """What to look at during a run, and what an answer that was given before it has predicted."""
-    words = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+    words = question_view.answer_words(answer.posed, answer.given, answer.verdict)
     return _hint(link, Prediction(words, answer.verdict), answer.posed)
 
 
@@ -214,5 +214,5 @@ class PredictionScreen(AnswerScreen):
         verdict = judge(self._posed, text)
         self.note = verdict.unclear
         if not verdict.unclear:
-            self.prediction = Prediction(question_view.answer_text(self._posed, text, verdict), verdict)
+            self.prediction = Prediction(question_view.answer_words(self._posed, text, verdict), verdict)
             self.left = True

@@ -11,13 +11,13 @@ from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault, fixed_script
-from ddpquiz.curriculum.packs import require_consent
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault_line, fixed_script
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
-from ddpquiz.ranks.device import require_demos
+from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
@@ -154,7 +154,7 @@ def observe(posed: Posed) -> Iterator[_ProofOutcome]:
 def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[_ProofOutcome]:
     """Run the script of a `spot` question as it is, and with the line at fault fixed."""
     asked = posed.question
-    number, fixed = fault(asked) + 1, fixed_script(asked)
+    number, fixed = fault_line(asked) + 1, fixed_script(asked)
     for script, what, holds in (
         (asked.code, [Text("as it is")], proof_runner.answers),
         (fixed, [Text(f"with line {number} fixed:"), code(asked.fix)], proof_runner.is_fixed),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, candidates, fault, script_lines
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, choosable_lines, fault_line, script_lines
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, instruction
 from ddpquiz.learning.quiz import Answer, Quiz
@@ -126,7 +126,7 @@ class Entry:
 
     def _line(self, key: str, question: Question) -> str | None:
         """The number of a line of a script as it is after a key, or None if the key does not change it."""
-        now, lines = chosen_line(question, self.text), candidates(question)
+        now, lines = chosen_line(question, self.text), choosable_lines(question)
         match key:
             case "down":
                 return str(next((place for place in lines if now is None or place > now), lines[-1]) + 1)
@@ -224,7 +224,7 @@ _HOW_SURE = "You answered {given}. How sure are you: 1 {least}, 2 unsure, 3 fair
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
-def where(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
+def question_header(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the question on screen; `path` is the place in a guided path, if there is one."""
     question = posed.question
     sort = "looking back" if quiz.looked else "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
@@ -320,7 +320,7 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
     return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
 
 
-def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
+def answer_words(posed: Posed, given: str, verdict: Verdict) -> str:
     """An answer in words: the texts of the options that were chosen, or what was typed."""
     options = posed.question.options
     texts = [options[posed.shown[place]].text for place in verdict.chosen] if options else []
@@ -406,7 +406,7 @@ def _judged_lines(question: Question, verdict: Verdict, *, explained: bool) -> l
 
     Nothing is added to the chosen line if it was `explained`, otherwise where to look.
     """
-    at_fault, lines = fault(question), script_lines(question)
+    at_fault, lines = fault_line(question), script_lines(question)
     rows: list[tuple[Text, RenderableType]] = []
     for place in verdict.chosen:
         if place != at_fault:

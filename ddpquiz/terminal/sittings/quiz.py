@@ -21,7 +21,7 @@ from ddpquiz.learning import answers, mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog, SavedAnswer, with_hint_at_mistake
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
-from ddpquiz.learning.quiz import Event, Given, GoTo, Late, Quiz, QuizAction, Rules, SetConfidence
+from ddpquiz.learning.quiz import Event, Given, GoTo, Quiz, QuizAction, Rules, SetConfidence, TimeUp
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import confidence_keys
 from ddpquiz.learning.unfinished_exam import UnfinishedExam, forget_exam, load_exam, save_exam
@@ -30,18 +30,18 @@ from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey,
 from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view, quiz_result
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import (
     COMMANDS,
     AnswerScreen,
     Entry,
-    answer_text,
+    answer_words,
     command_line,
     is_calculation,
     is_command,
     is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import (
     DEMO,
     PROOF,
@@ -256,7 +256,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self._left() != timedelta(0):
             return False
         posed, text = self.quiz.posed, self.entry.text
-        self.do(Late("" if posed and is_command(text, posed.question) else text))
+        self.do(TimeUp("" if posed and is_command(text, posed.question) else text))
         self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
         return True
 
@@ -373,7 +373,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if posed and self.quiz.rules.exam:
             self.note = question_view.IN_EXAM
         elif self._left() is None and not self.quiz.pending:
-            shown = self.run_demo(self._demo, DemoVisit(answered=posed.question.key if posed else ""))
+            shown = self.run_demo(self._demo, DemoOptions(answered=posed.question.key if posed else ""))
             self.do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
@@ -422,7 +422,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
         posed = self.quiz.posed
-        return question_view.where(
+        return question_view.question_header(
             self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
         )
 
@@ -474,7 +474,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Keep an exam that goes on for the case that its window closes; when it ends, save what is not known."""
         home = self.context.progress.path.parent
         if exam.stopped:
-            for answer in quiz.left_open(exam, now):
+            for answer in quiz.unanswered_as_unknown(exam, now):
                 if answer.posed.question.key not in self.by_lines.unread:
                     self._log.append(answer, retry=False)
             forget_exam(home, self.command.whole)
@@ -579,7 +579,7 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)
-        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        text = prose(answer_words(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
         rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
     typed = [Text(number_entry.note, style="warn")] if number_entry.note else []
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows), *typed)

@@ -20,7 +20,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, note_lines, prefixed
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
-from ddpquiz.terminal.sittings.demo_runs import PLAIN_VISIT, DemoOutcome, DemoVisit, Ranks
+from ddpquiz.terminal.sittings.rank_runner import DEFAULT_OPTIONS, DemoOptions, DemoOutcome, RankRunner
 
 _T = TypeVar("_T")
 _UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
@@ -43,7 +43,7 @@ class SessionContext:
     progress: Progress
     clock: Callable[[], datetime]
     open_lab: Callable[[str, str], None]
-    ranks: Ranks
+    ranks: RankRunner
     place: str = ""
     back_to: str = ""
 
@@ -97,7 +97,7 @@ class SittingScreen(KeyScreen):
         found = self.context.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
-    def run_demo(self, link: DemoLink | None, how: DemoVisit = PLAIN_VISIT) -> DemoOutcome | None:
+    def run_demo(self, link: DemoLink | None, how: DemoOptions = DEFAULT_OPTIONS) -> DemoOutcome | None:
         """Run a demo, and note what came of the prediction; None if the learner saw no run."""
         if link is None:
             self.note = "This concept has no demo."

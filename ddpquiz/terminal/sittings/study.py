@@ -372,7 +372,7 @@ class StudyScreen(SittingScreen):
                 return progress.bury(card, now)
 
     def where(self) -> Text:
-        return where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
+        return card_header(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
 
     def about_last(self) -> str:
         leech = self.sitting.leech
@@ -437,7 +437,7 @@ class StudyByLines(ByLines[StudyScreen]):
             screen.handle_key(line.lower() or "space")
 
 
-def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
+def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     made_due = "due after a missed question" if sitting.is_made_due else ""

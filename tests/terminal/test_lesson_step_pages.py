@@ -11,7 +11,7 @@ from ddpquiz.curriculum.loading import load
 from ddpquiz.terminal.kit import markdown
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.style import console
-from ddpquiz.terminal.pages.steps import (
+from ddpquiz.terminal.pages.lesson_steps import (
     changed_listing,
     diff,
     fits_beside,

@@ -33,7 +33,7 @@ from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header,
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
-from ddpquiz.terminal.pages.steps import (
+from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
     changed_listing,
     diff,
@@ -47,8 +47,8 @@ from ddpquiz.terminal.pages.steps import (
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.demo_runs import DemoVisit
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
+from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         answer = self.visit.answer
         if answer is None or answer.gave_up or not self._predicts:
             return []
-        given = question_view.answer_text(answer.posed, answer.given, answer.verdict)
+        given = question_view.answer_words(answer.posed, answer.given, answer.verdict)
         options = answer.posed.question.options
         shown = code if "\n" in given or answer.posed.question.kind is Kind.OUTPUT else prose
         right = [option.text for option in options if option.right] or [expected(answer.posed)]
@@ -722,7 +722,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return
         if answer and answer.gave_up:  # who asked for the solution has predicted nothing
             answer = None
-        how = DemoVisit(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
+        how = DemoOptions(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
         outcome = self.run_demo(step.demo, how)
         if outcome and outcome.ended_well:
             self.visit.values = outcome.values

@@ -1,4 +1,4 @@
-"""Demos and proofs on real ranks, from a screen and back to it.
+"""What a sitting runs on ranks: demos and proofs, from a screen and back to it.
 
 The first card does not wait for what starts ranks, so that is imported where it is used.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoVisit:
+class DemoOptions:
     """How a demo is run from a screen.
 
     The question `answered` is on screen already, so it is not asked for the prediction; a question of the concept
@@ -51,7 +51,7 @@ class DemoVisit:
     brief: bool = False
 
 
-PLAIN_VISIT = DemoVisit()
+DEFAULT_OPTIONS = DemoOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class DemoOutcome:
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankRunner:
     """What a sitting runs on ranks. Each method leaves the terminal usable, and may raise UserError."""
 
     catalog: Catalog
@@ -82,9 +82,9 @@ class Ranks:
         with contextlib.suppress(UserError):
             launch.warm()
 
-    def demo(self, link: DemoLink, how: DemoVisit = PLAIN_VISIT) -> DemoOutcome | None:
+    def demo(self, link: DemoLink, how: DemoOptions = DEFAULT_OPTIONS) -> DemoOutcome | None:
         """Run a demo after a prediction; None if the learner declines the run. In a pipe, nothing is asked."""
-        from ddpquiz.ranks.device import require_demos
+        from ddpquiz.ranks.installed_torch import require_demos
         from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.sittings.prediction import NoRun
 
@@ -107,7 +107,7 @@ class Ranks:
             values={label: {rank: said[-1] for rank, said in by_rank.items()} for label, by_rank in run.rows.items()},
         )
 
-    def _ask(self, link: DemoLink, how: DemoVisit) -> PredictedRun | None:
+    def _ask(self, link: DemoLink, how: DemoOptions) -> PredictedRun | None:
         from ddpquiz.terminal.sittings import prediction
 
         predicted = prediction.find_question(self.catalog, link, how.about)
@@ -122,9 +122,9 @@ class Ranks:
         proof.visit(posed, console())
 
 
-def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun | None) -> RunState:
+def _run(request: Request, link: DemoLink, how: DemoOptions, asked: PredictedRun | None) -> RunState:
     from ddpquiz.ranks.elastic_run import begin
-    from ddpquiz.terminal.runs import plain_lines, watch
+    from ddpquiz.terminal.runs import live_view, plain_lines
     from ddpquiz.terminal.runs.frame import Hint
     from ddpquiz.terminal.sittings.prediction import predicted_hint
 
@@ -133,13 +133,13 @@ def _run(request: Request, link: DemoLink, how: DemoVisit, asked: PredictedRun |
     hint = asked.hint if asked else predicted_hint(link, how.predicted) if how.predicted else Hint(link.look)
     hint = replace(hint, place=how.run_at)
     step = how.step and not hint.prediction  # its result comes first
-    options = watch.LiveOptions(hint=hint, stay=True, step=step, brief=how.brief)
-    return watch.live(lambda chosen, _: begin(chosen), request, console(), options).asked
+    options = live_view.LiveOptions(hint=hint, stay=True, step=step, brief=how.brief)
+    return live_view.live(lambda chosen, _: begin(chosen), request, console(), options).asked
 
 
 def script_of(name: str) -> Path:
     """The script of a demo. UserError if no demo has that name."""
-    from ddpquiz.curriculum.packs import allowed_pack
+    from ddpquiz.curriculum.pack_consent import allowed_pack
 
     pack, slash, demo = name.rpartition("/")
     path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")

@@ -10,12 +10,12 @@ from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import Demo
 from ddpquiz.curriculum.demo_scripts import demos as all_demos
 from ddpquiz.learning.side_files import Timing
-from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.listing import LearnedSoFar, demos
+from ddpquiz.terminal.pages import lists
+from ddpquiz.terminal.pages.lists import LearnedSoFar, demos
 
 
 def test_the_curriculum_is_listed_with_what_each_concept_holds():
-    assert drawn(listing.curriculum(CATALOG)) == snapshot("""\
+    assert drawn(lists.curriculum(CATALOG)) == snapshot("""\
   concept                         cards  questions  demos
 
 Collectives
@@ -28,7 +28,7 @@ ddpquiz learn CONCEPT
 
 
 def test_the_items_of_a_concept_are_listed():
-    assert drawn(listing.contents(RING)) == snapshot("""\
+    assert drawn(lists.contents(RING)) == snapshot("""\
 The ring  ring
 
 Cards
@@ -54,17 +54,17 @@ ddpquiz show ring/ITEM
 
 
 def test_a_search_names_the_kind_of_each_hit_and_shows_no_answer():
-    assert drawn(listing.found(CATALOG.search("mends barrier"), "mends barrier")) == snapshot("""\
+    assert drawn(lists.found(CATALOG.search("mends barrier"), "mends barrier")) == snapshot("""\
 ring/bug  question
   Which line mends it?
 """)
-    assert "  if rank == 0:\n" in drawn(listing.found(CATALOG.search("mends if"), "mends if"))
+    assert "  if rank == 0:\n" in drawn(lists.found(CATALOG.search("mends if"), "mends if"))
 
 
 def test_what_can_be_read_stands_before_questions():
     hits = sorted(CATALOG.search("all-reduce"), key=lambda hit: hit.kind != "question")
     assert hits[0].key == "ring/sent"
-    assert listing.to_read(hits) == [*hits[1:], hits[0]]
+    assert lists.to_read(hits) == [*hits[1:], hits[0]]
 
 
 def test_a_search_shows_text_and_no_notation():
@@ -77,7 +77,7 @@ def test_a_search_shows_text_and_no_notation():
         questions=(replace(SENT, ask="A batch has {=2 * n} of {s} samples.", code="# of rows"),),
     )
     catalog = replace(CATALOG, concepts=(ring,))
-    assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == snapshot(
+    assert drawn(lists.found(catalog.search("batch"), "batch")).splitlines() == snapshot(
         [
             "ring/sent  question",
             "  A batch has 8 of 1,200 samples.",
@@ -86,13 +86,13 @@ def test_a_search_shows_text_and_no_notation():
             "  … x x x x the global batch matters.",
         ]
     )
-    assert "    # of rows\n" not in drawn(listing.found(catalog.search("rows"), "rows"))
-    assert "  # of rows\n" in drawn(listing.found(catalog.search("rows"), "rows"))
+    assert "    # of rows\n" not in drawn(lists.found(catalog.search("rows"), "rows"))
+    assert "  # of rows\n" in drawn(lists.found(catalog.search("rows"), "rows"))
 
 
 def test_titles_are_never_cut():
     title = "A title that is longer than what is left beside the numbers"
-    lines = drawn(listing.curriculum(replace(CATALOG, concepts=(replace(RING, title=title),)))).splitlines()
+    lines = drawn(lists.curriculum(replace(CATALOG, concepts=(replace(RING, title=title),)))).splitlines()
     assert " ".join(" ".join(lines[3:5]).split()) == snapshot(
         "ring A title that is longer than what is left 1 4 1 beside the numbers"
     )
@@ -140,9 +140,7 @@ def test_shipped_demos_stand_where_they_are_explained():
 def test_the_core_route_comes_first_with_how_far_one_is():
     known = replace(CATALOG, core=("ring",))
     page = drawn(
-        listing.curriculum(
-            known, learned={"ring": LearnedSoFar(1, is_read=True), "ops": LearnedSoFar(0, is_read=False)}
-        )
+        lists.curriculum(known, learned={"ring": LearnedSoFar(1, is_read=True), "ops": LearnedSoFar(0, is_read=False)})
     )
     assert page == snapshot("""\
      concept                         cards  questions  demos
@@ -157,4 +155,4 @@ Collectives
 ✓ lesson read · ▸ begun · cards: seen/all
 ddpquiz learn CONCEPT
 """)
-    assert "✓" not in drawn(listing.curriculum(known))
+    assert "✓" not in drawn(lists.curriculum(known))

@@ -28,7 +28,13 @@ from ddpquiz.diagnosis.diagnosis import (
 )
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
-from ddpquiz.diagnosis.mismatched_calls import changed_request, circular_wait, extra_call, hidden_roots, of_mismatch
+from ddpquiz.diagnosis.mismatched_calls import (
+    changed_request,
+    circular_wait,
+    diagnose_mismatch,
+    extra_call,
+    unseen_root_mismatch,
+)
 from ddpquiz.diagnosis.rank_status import (
     NO_RECORD,
     RankStatus,
@@ -39,14 +45,15 @@ from ddpquiz.diagnosis.rank_status import (
     timeout_of,
     what_became_of,
 )
-from ddpquiz.diagnosis.ranks_at_fault import singled_out
 from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
+from ddpquiz.events.advice import silent_faults
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import POINT_TO_POINT, ROOTED, Note, Operation, RankStack
+from ddpquiz.events.event import Note, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.run_summary import silent_faults
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.plural import plural
@@ -81,8 +88,8 @@ def _judge(
     unlike = state.timeline.unlike()
     stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)
     if stuck:
-        return of_mismatch(*stuck, order)
-    verdict = None if absent or now != math.inf else hidden_roots(blocked, state)
+        return diagnose_mismatch(*stuck, order)
+    verdict = None if absent or now != math.inf else unseen_root_mismatch(blocked, state)
     verdict = verdict or _of_waits(blocked, state, statuses, state.time if now is None else now, seen)
     verdict = verdict or late_in_forming(state, statuses, state.time if now is None else now)
     if verdict is None or {*verdict.culprits} <= waits_for_keys(state).keys():
@@ -91,13 +98,13 @@ def _judge(
     if verdict is None or verdict.fault in ("late", "dead", "absent"):
         verdict = _of_failure(statuses, state, verdict) or verdict
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
-        return of_mismatch(*unlike[0], order)
+        return diagnose_mismatch(*unlike[0], order)
     if (
         verdict
         and {*verdict.culprits} <= {*absent}
         and (last := next((pair for pair in unlike if _is_last(pair[1], state)), None))
     ):
-        return of_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
+        return diagnose_mismatch(*last, order)  # that is certain, and that a rank left no record may follow
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
         verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck

@@ -7,8 +7,8 @@ from played_program import only, repeat
 from real_run import end, run
 
 from ddpquiz.diagnosis.diagnosis import UNEVEN
+from ddpquiz.events.advice import advice
 from ddpquiz.events.event import Started, TensorRead
-from ddpquiz.events.run_summary import advice
 from ddpquiz.events.timeline import Timeline
 
 pytestmark = passed.ENGINE

@@ -15,7 +15,7 @@ from sample_sittings import context, press, screen, type_text
 from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
-from ddpquiz.curriculum import pack_store, packs
+from ddpquiz.curriculum import pack_consent, pack_store, packs
 from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.learning import mastery
@@ -24,9 +24,9 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import Observed, begin_listing
-from ddpquiz.terminal.sittings.demo_runs import DemoOutcome
+from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.path import PathScreen
-from ddpquiz.terminal.sittings.steps import LessonScreen
+from ddpquiz.terminal.sittings.rank_runner import DemoOutcome
 
 DAY = study_day(START)
 SUM = Listing(
@@ -451,8 +451,8 @@ def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():
 @pytest.fixture
 def pack_home(mine, tmp_path):
     """The data folder of a learner who has added and allowed a new pack, whose concept is in steps."""
-    pack_store.add(mine)
-    packs.allow("mine", load_pack(packs.find("mine")).origin)
+    pack_store.add_pack(mine)
+    pack_consent.allow("mine", load_pack(packs.find("mine")).origin)
     return tmp_path / "home"
 
 
@@ -511,7 +511,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
 
 
 def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, tmp_path):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     terminal = _learn(tmp_path / "home")
     terminal.wait("step 1 of 4")
     terminal.press("\r", "did not come with")
@@ -537,7 +537,7 @@ def test_a_run_that_lasts_can_be_stopped_and_leaves_no_rank(pack_home, tmp_path)
 
 
 def test_the_json_of_a_concept_holds_its_steps(mine):
-    pack_store.add(mine)
+    pack_store.add_pack(mine)
     told = json.loads(CliRunner().invoke(app, ["show", "mine/first-concept", "--json"]).output)
     assert [step["ask"] for step in told["steps"]] == ["", "mean-of-ranks", "what-is-waited-for", "ring-bytes"]
     assert told["steps"][0]["listing"]["change"]["to"] == "# dist.all_reduce(x)"

@@ -3,8 +3,8 @@
 import pytest
 
 from ddpquiz.diagnosis import ranks_at_fault
-from ddpquiz.diagnosis.ranks_at_fault import special_ranks
-from ddpquiz.events.event import Operation
+from ddpquiz.diagnosis.script_analysis import special_ranks
+from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
 SCRIPTS = {

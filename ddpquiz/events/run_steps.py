@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from ddpquiz.events.event import ANY_SOURCE, Event, Issued, Operation, when
+from ddpquiz.events.event import Event, Issued, when
 from ddpquiz.events.formatting import format_place
+from ddpquiz.events.operation import ANY_SOURCE, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural

@@ -1,0 +1,36 @@
+"""`ddpquiz search`: find concepts, demos, cards and questions by words."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ddpquiz.cli.marks import all_marks
+from ddpquiz.curriculum import loading
+from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.pages import lists
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
+    count: Annotated[int, typer.Option("--count", min=1, help="Results, at most.")] = 20,
+) -> None:
+    """Find concepts, demos, cards and questions by words, the best matches first."""
+    wanted = " ".join(words)
+    known = loading.load()
+    hits = known.search(wanted)
+    if not hits:
+        raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
+    shown = lists.to_read(hits)[:count]
+    page = lists.found(shown, wanted, all_marks(known))
+    commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
+    parts: list[RenderableType] = [page, Text(), commands]
+    if len(hits) > count:
+        given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
+        parts.append(Text(f"{len(hits) - count} more: ddpquiz search --count {len(hits)} {given}"))
+    layout.show_paged(style.console(), Group(*parts))
