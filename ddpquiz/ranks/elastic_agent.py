@@ -61,6 +61,11 @@ def _lead(pipes: list[list[int]], plan: RunPlan) -> int:
     return int(result is None or result.is_failed())
 
 
+# By torchrun to its workers, which may handle them. The agent's own handlers would raise here, and torch would write
+# that into a file for its agent, which is not there any more.
+_PASSED_ON = frozenset(getattr(signal, name) for name in SIGNALS.split(","))
+
+
 class _NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
     """No files, and no threads that read them: each rank has its own pipes."""
 
@@ -83,39 +88,40 @@ def _supervise_rank(
     environment = {**os.environ, "TORCHELASTIC_ERROR_FILE": os.devnull}
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
     others = open_files(besides=fds)  # the agent's store and its port, too
-    end = {signal.SIGTERM}  # how torchrun ends a rank, which the rank may handle
-    signal.pthread_sigmask(signal.SIG_BLOCK, end)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     for agents in (signal.SIGTERM, signal.SIGQUIT):
         signal.signal(agents, signal.SIG_DFL)
 
     def work() -> NoReturn:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         allow_lookups()
         _forget_multiprocessing()
         worker.run(rank, fds, plan, environment, life)
 
-    pid, ended = fork(work, close=others), False
+    pid, ended_by = fork(work, close=others), 0
 
-    def end_rank(*_: object) -> None:
-        nonlocal ended
-        ended = True
+    def end_rank(number: int, _: object) -> None:
+        nonlocal ended_by
+        ended_by = number
         with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, number)
 
-    signal.signal(signal.SIGTERM, end_rank)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+    for number in _PASSED_ON:
+        signal.signal(number, end_rank)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # first report its end
     kill_rest(pid)
     kill_orphans(())
     with contextlib.suppress(BrokenPipeError):  # of a launcher that was killed; torch would write the error into a file
         os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     writer = EventWriter(fds[2], rank, plan.epoch)
-    writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
-    if status or ended:  # a process that returns is waited for until all have returned
+    writer.send(Exited(writer.now(), rank, status, stopped=ended_by > 0 and status in (-ended_by, 0)))
+    if status or ended_by:  # a process that returns is waited for until all have returned
         os._exit(1)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+    for number in _PASSED_ON:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
 def _forget_multiprocessing() -> None:
