@@ -152,7 +152,9 @@ def what_is_left(mark: str, processes: set[int], ports: set[int], temporary: Pat
     """What a run has left, in words."""
     left = [f"process {pid} of {parent(pid)}: {' '.join(' '.join(words(pid)).split())[-80:]}" for pid in marked(mark)]
     left += [f"/dev/shm/{file.name}" for file in in_memory(mark, processes)]
-    files = [str(file.relative_to(temporary)) for file in temporary.rglob("*")]
+    walk = os.walk(temporary)  # unlike rglob, it does not mind what vanishes meanwhile
+    paths = [Path(folder) / name for folder, folders, files in walk for name in (*folders, *files)]
+    files = [str(path.relative_to(temporary)) for path in paths]
     left += [f"{file} in the folder for temporary files" for file in files if not file.startswith(OF_TORCH)]
     return left + [f"port {port}" for port in sorted(ports & open_ports().keys())]
 
