@@ -177,7 +177,10 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A question and its answer. If both do not fit, its first lines stand above, and all of it comes last.
+    """A question and its answer.
+
+    If both do not fit, and the question has more than a line below it, such as code, its first lines stand above, and all
+    of it comes last.
 
     `around` draws everything else on the screen, for a width; `above` is the number of empty lines if there is room.
     """
@@ -197,11 +200,11 @@ class Folded:
         if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
             yield whole
             return
-        lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
-        most = max(_LINES, console.height // 6)
-        yield Group(Brief(self.question, most), *self.answer)
-        if len(lines) > most or len(self.more) > 1:
-            yield Group(*section(self.title, self.question, *self.more))
+        if len(self.more) <= 1:
+            yield Group(self.question, *self.answer)
+            return
+        yield Group(Brief(self.question, max(_LINES, console.height // 6)), *self.answer)
+        yield Group(*section(self.title, self.question, *self.more))
 
 
 _LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits

@@ -357,12 +357,26 @@ def verdict(answer: Answer, *, counts: bool = True) -> Text:
         return Text(f"This is the solution{'; the question earns nothing' * counts}.", style="warn")
     late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:
-        wrong = f"{late}✗ Wrong."
+        wrong = f"{late}✗ Wrong{_partly(answer)}."
         said = prose(f"{wrong} {_belief(answer)}".rstrip())
         said.stylize("bad", 0, len(wrong))
         return said
     hinted = f", with a hint{': half a point' * counts}" if answer.hints else ""
     return Text(f"{late}✓ Right{hinted}.", style="good")
+
+
+def _partly(answer: Answer) -> str:
+    """How much of a wrong choice of several is right; "" if nothing is."""
+    question, chosen = answer.posed.question, answer.verdict.chosen
+    if question.kind is not Kind.CHOICES:
+        return ""
+    found = sum(question.options[answer.posed.shown[place]].right for place in chosen)
+    if not found:
+        return ""
+    there = sum(option.right for option in question.options)
+    return f": you chose {found} of the {there} right ones" + (
+        f", and {len(chosen) - found} wrong" * (len(chosen) > found)
+    )
 
 
 def _belief(answer: Answer) -> str:
