@@ -302,7 +302,7 @@ def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_
 
 def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
     terminal = ddpquiz("learn", "sync-vs-async", home=tmp_path, DDPQUIZ_LABS=str(tmp_path / "labs"))
-    terminal.wait("1 of 3: lesson, step 1 of 8")
+    terminal.wait("Lesson, step 1 of 8")
     terminal.press("s", "step 2 of 8")
     terminal.press("s", "step 3 of 8")
     terminal.press("\r", "Choose one")

@@ -17,10 +17,13 @@ def said(terminal):
     return " ".join(terminal.text.split())
 
 
-@pytest.mark.parametrize(("key", "verdict"), [("3", "✓ 10 is right"), ("1", "✗ You said 3. Every rank holds")])
+@pytest.mark.parametrize(
+    ("key", "verdict"),
+    [("3", "✓ Right: each rank has printed"), ("1", "✗ You said: only rank 0, to which the others send.")],
+)
 def test_one_key_answers_and_four_ranks_confirm_it_and_nothing_counts(tmp_path, key, verdict):
     terminal = first(tmp_path)
-    terminal.wait("What will rank 2 hold")
+    terminal.wait("Which ranks will hold the sum")
     terminal.press(key, "enter go on")
     assert re.findall(r"^ +rank (\d) +(\d) +→ (\d+)$", terminal.text, re.MULTILINE) == [
         ("0", "1", "10"), ("1", "2", "10"), ("2", "3", "10"), ("3", "4", "10"),
@@ -37,7 +40,7 @@ def test_one_key_answers_and_four_ranks_confirm_it_and_nothing_counts(tmp_path, 
 @pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (120, 40)])
 def test_it_fits_the_screen_before_and_after_the_answer(tmp_path, width, height):
     terminal = first(tmp_path, width=width, height=height, NO_COLOR="1")
-    terminal.wait("What will rank 2 hold", "q quit")
+    terminal.wait("Which ranks will hold the sum", "q quit")
     assert " more below" not in terminal.text
     terminal.press("2", "enter go on")
     assert " more below" not in terminal.text
@@ -46,7 +49,7 @@ def test_it_fits_the_screen_before_and_after_the_answer(tmp_path, width, height)
 
 def test_who_leaves_it_out_comes_to_the_home_screen_and_q_leaves(tmp_path):
     terminal = first(tmp_path)
-    terminal.wait("What will rank 2 hold")
+    terminal.wait("Which ranks will hold the sum")
     terminal.press("x", "lists the keys")
     terminal.press("?", "Keys that work here")
     terminal.press("?", "1-3 answer")
@@ -54,7 +57,7 @@ def test_who_leaves_it_out_comes_to_the_home_screen_and_q_leaves(tmp_path):
     terminal.press("q")
     assert terminal.end() == 0
     terminal = first(tmp_path)
-    terminal.wait("What will rank 2 hold")
+    terminal.wait("Which ranks will hold the sum")
     terminal.press("q")
     assert terminal.end() == 0
     assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun yet:")
@@ -63,8 +66,8 @@ def test_who_leaves_it_out_comes_to_the_home_screen_and_q_leaves(tmp_path):
 
 def test_ctrl_c_while_the_ranks_start_ends_them(tmp_path):
     terminal = first(tmp_path)
-    terminal.wait("What will rank 2 hold")
-    terminal.press("1", "You said 3")
+    terminal.wait("Which ranks will hold the sum")
+    terminal.press("1", "You said: only rank 0")
     terminal.press("\x03")
     assert terminal.end() == 130
 

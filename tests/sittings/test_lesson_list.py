@@ -62,7 +62,7 @@ def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):
 
 def test_home_leads_to_the_lessons_and_back(tmp_path):
     terminal = ddpquiz(home=tmp_path)
-    terminal.wait("What will rank 2 hold")
+    terminal.wait("Which ranks will hold the sum")
     terminal.press("\x1b", "l lessons")
     terminal.press("l", "1 Why train on more than one device +next", "q home")
     terminal.press("22", "> +22 The parameter server")

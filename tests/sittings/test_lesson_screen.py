@@ -91,7 +91,7 @@ def test_a_lesson_that_an_older_ddpquiz_saved_as_read_is_done(progress):
 def test_a_listing_is_run_its_line_changed_and_both_results_stay_to_be_looked_at(progress):
     seat = lesson(progress)
     assert screen(seat) == snapshot("""\
-1 of 2: lesson, step 1 of 4 · The ring
+Lesson, step 1 of 4 · The ring
 
 All ranks add up.
 
@@ -107,7 +107,7 @@ enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
     seat.stop()
     seat._show(seat.pages[1], Observed({0: "3.0", 1: "3.0"}))
     assert screen(seat) == snapshot("""\
-1 of 2: lesson, step 1 of 4 · The ring
+Lesson, step 1 of 4 · The ring
 
   x = torch.tensor(rank + 1.0)
   dist.all_reduce(x)
@@ -124,7 +124,7 @@ enter change the line · r again · u back · e editor · m more · ? help · q 
     seat.stop()
     seat._show(seat.pages[2], Observed({0: "1.0", 1: "2.0"}))
     assert screen(seat) == snapshot("""\
-1 of 2: lesson, step 1 of 4 · The ring
+Lesson, step 1 of 4 · The ring
 
   x = torch.tensor(rank + 1.0)
 - dist.all_reduce(x)
@@ -214,7 +214,7 @@ def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
     press(seat, "enter")
     type_text(seat, "5\n")
     assert screen(seat) == snapshot("""\
-1 of 2: lesson, step 3 of 4 · The ring
+Lesson, step 3 of 4 · The ring
 
 A ring of 4 ranks moves 1,200 bytes. How many does each rank send?
 
@@ -254,7 +254,7 @@ def test_what_was_asked_and_answered_stands_beside_the_result_and_one_key_shows_
     seat.stop()
     seat._show(seat.pages[2], Observed({0: "3.0", 1: "3.0"}))
     assert screen(seat) == snapshot("""\
-1 of 2: lesson, step 1 of 1 · The ring
+Lesson, step 1 of 1 · The ring
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each
 rank send?

@@ -149,7 +149,7 @@ def test_p_without_a_proof_says_so(progress):
 
 
 def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(progress):
-    long = replace(BYTES, ask=BYTES.ask + " Nobody fails." * 20)
+    long = replace(BYTES, ask=BYTES.ask + " Nobody fails." * 60)
     seat = press(quizzing(progress, long), "4")
     lines = screen(seat, height=24).split("\n")
     assert lines[:7] == snapshot(
@@ -167,6 +167,9 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     assert lines[9].startswith("✓ 2  1,800 bytes")
     assert "\nThe question\n  Four ranks all-reduce 1,200 bytes" in "\n".join(lines)
     assert "The question" not in screen(seat, height=60)
+    short = press(quizzing(progress, replace(BYTES, ask=BYTES.ask + " Nobody fails." * 20)), "4")
+    assert "Nobody fails.\n\n✗>4  3,600 bytes" in screen(short, height=24)
+    assert "The question" not in screen(short, height=24)
 
 
 def test_what_is_said_about_a_key_stands_above_the_keys(progress):

@@ -179,8 +179,8 @@ class Brief:
 class Folded:
     """A question and its answer.
 
-    If both do not fit, and the question has more than a line below it, such as code, its first lines stand above, and all
-    of it comes last.
+    If both do not fit, and the question is long or has more than a line below it, such as code, its first lines stand
+    above, and all of it comes last.
 
     `around` draws everything else on the screen, for a width; `above` is the number of empty lines if there is room.
     """
@@ -200,7 +200,8 @@ class Folded:
         if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
             yield whole
             return
-        if len(self.more) <= 1:
+        lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
+        if len(self.more) <= 1 and len(lines) <= console.height // 3:
             yield Group(self.question, *self.answer)
             return
         yield Group(Brief(self.question, max(_LINES, console.height // 6)), *self.answer)

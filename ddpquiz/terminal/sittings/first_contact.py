@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.proof_runner import CodeRun
 
 _RANKS = 4
-_ASKED = 2  # the rank whose number is asked for
-_OPTIONS = ("3", "6", "10")
-_RIGHT = "10"
+_OPTIONS = ("only rank 0, to which the others send", "only rank 3, which adds last", "all four ranks")
+_RIGHT = _OPTIONS[2]
 SCRIPT = """\
 import torch
 import torch.distributed as dist
@@ -37,7 +36,8 @@ _LOOK = 0.03  # seconds between two looks at the keys while the ranks run
 _PATIENCE = 30.0  # seconds without movement after which the ranks hang
 _WELCOME = (
     "ddpquiz teaches distributed training: you say what will happen, and real processes on this machine show it. "
-    "Here are four of them, called ranks; each holds one number, and each is to end with the sum of all four."
+    "Here are four of them, called ranks; each holds one number. Now all four call `all_reduce`, which adds up the "
+    "numbers."
 )
 
 
@@ -85,21 +85,20 @@ class FirstContact(KeyScreen):
 
     def _question(self) -> list[RenderableType]:
         options = [(Text(str(number), style="key"), Text(text)) for number, text in enumerate(_OPTIONS, 1)]
-        return [prose(f"What will rank {_ASKED} hold?", "bold"), Text(), indented(columns(options))]
+        return [prose("Which ranks will hold the sum?", "bold"), Text(), indented(columns(options))]
 
     def _verdict(self) -> list[RenderableType]:
         if self._failed:
             return [prose(self._failed, "bad"), prose("`ddpquiz doctor` says what is missing.")]
         if not self.is_over:
-            return [Text(f"You said {self._chosen}. Four processes start …", style="quiet")]
-        sums = f"1 + 2 + 3 + 4 = {_RIGHT}"
+            return [Text(f"You said: {self._chosen}. Four processes start …", style="quiet")]
         if self._chosen == _RIGHT:
-            said = Text(f"✓ {_RIGHT} is right: each rank has printed its own line above.", style="good")
+            said = Text("✓ Right: each rank has printed what it holds now, 1 + 2 + 3 + 4 = 10.", style="good")
         else:
-            said = Text(f"✗ You said {self._chosen}. Every rank holds {sums}, rank {_ASKED} too.", style="bad")
+            said = Text(f"✗ You said: {self._chosen}. Each rank has printed what it holds now.", style="bad")
         call = (
-            "The call was `all_reduce`. Training one model on many GPUs does the same with gradients. Your answer did "
-            "not count; next is the first lesson."
+            "The “all” in `all_reduce` says who gets the result. Training one model on many GPUs does the same with "
+            "gradients. Your answer did not count; next is the first lesson."
         )
         return [said, Text(), prose(call)]
 
@@ -107,7 +106,7 @@ class FirstContact(KeyScreen):
         home = Hotkey("esc", "back", "leave this out; the home screen shows what there is")
         if not self._chosen:
             return [
-                Hotkey(f"1-{len(_OPTIONS)}", "answer", "say what the rank will hold; it does not count"),
+                Hotkey(f"1-{len(_OPTIONS)}", "answer", "say who will hold the sum; it does not count"),
                 home,
                 HELP,
                 QUIT,

@@ -215,7 +215,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     # What is drawn.
 
     def body(self) -> RenderableType:
-        head = header(f"{self.context.place}, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
+        head = header(f"Lesson, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
         return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
 
     def _more(self) -> RenderableType:
