@@ -357,7 +357,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 good = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
                 return [good, *(Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1))]
         names = {
-            _Page.LISTING: "the code",
+            _Page.LISTING: "show the code",
             _Page.ASK: "answer",
             _Page.RESULT: "run it",
             _Page.CHANGED: "change the line",
