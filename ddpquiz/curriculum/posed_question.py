@@ -39,7 +39,7 @@ class Posed:
 def pose(question: Question, dice: random.Random) -> Posed:
     """Draw the values of a question, fill them in, and shuffle its options or lines."""
     if question.kind is not Kind.NUMBER:
-        return Posed(question, {}, _arranged(question, dice))
+        return Posed(question, {}, _shuffled(question, dice))
     values = {variable.name: dice.choice(variable.values) for variable in question.variables}
     return pose_with(question, values)
 
@@ -165,7 +165,7 @@ def _filled_proof(proof: Proof | None, values: Mapping[str, str]) -> Proof | Non
     return replace(proof, ranks=ranks)
 
 
-def _arranged(question: Question, dice: random.Random) -> tuple[int, ...]:
+def _shuffled(question: Question, dice: random.Random) -> tuple[int, ...]:
     places = list(range(len(question.options) or len(question.lines)))
     dice.shuffle(places)
     if question.kind is Kind.ORDER:

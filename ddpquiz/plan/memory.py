@@ -40,9 +40,14 @@ class Fit(StrEnum):
     NO = "does not fit"
 
 
+def safe_bytes(memory: float) -> float:
+    """The largest prediction that fits into so much memory for sure."""
+    return HEADROOM * memory / (1 + MARGIN)
+
+
 def fit(needed: float, most: float, memory: float) -> Fit:
     """Whether so many bytes fit, at the most those of another loss: safe if the same where both miss by MARGIN."""
-    if most * (1 + MARGIN) <= HEADROOM * memory:
+    if most <= safe_bytes(memory):
         return Fit.YES
     return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, fit
+from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, fit, safe_bytes
 from ddpquiz.plan.plan import Plan
 from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
@@ -243,7 +243,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
         return
     yield Text(f"A layout fits on {gpus:,}, and on no smaller number of whole machines or of 1, 2 or 4 GPUs.")
     if before:
-        least, limit_of = least_state_bytes(best.job, before) / GIB, best.capacity / (1 + MARGIN) / GIB
+        least, limit_of = least_state_bytes(best.job, before) / GIB, safe_bytes(best.hardware.memory) / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
         held = STATE_BYTES[best.job.sizes.states].total
         yield Text(

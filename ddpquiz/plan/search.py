@@ -7,7 +7,7 @@ from functools import partial
 
 from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
-from ddpquiz.plan.memory import HEADROOM, MARGIN, STATE_BYTES, Fit, fullest, outer_peaks
+from ddpquiz.plan.memory import STATE_BYTES, Fit, fullest, outer_peaks, safe_bytes
 from ddpquiz.plan.model import Transformer, parameters
 from ddpquiz.plan.plan import Plan, predict
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
@@ -77,7 +77,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
     found = SearchResult()
     best: list[tuple[float, int, int, Layout]] = []
-    model, sizes, limit = job.model, job.sizes, HEADROOM / (1 + MARGIN) * machine.hardware.memory
+    model, sizes, limit = job.model, job.sizes, safe_bytes(machine.hardware.memory)
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
@@ -129,7 +129,7 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
     sizes = sorted({size for size in _SMALL if size < near} | set(range(near, most + 1, near)))
     before = 0
     for gpus in sizes:
-        if least_state_bytes(job, gpus) <= HEADROOM / (1 + MARGIN) * machine.hardware.memory:
+        if least_state_bytes(job, gpus) <= safe_bytes(machine.hardware.memory):
             found = search(job, machine, gpus)
             if found.plans:
                 return gpus, before, found
