@@ -8,14 +8,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import passed
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import leftovers
-
-pytestmark = passed.ENGINE
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
