@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
-from ddpquiz.diagnosis.rank_status import is_consequence
+from ddpquiz.diagnosis.root_cause import is_consequence
 from ddpquiz.events.formatting import format_ranks, frames_in, own_frame
 from ddpquiz.jobs.log_file import (
     JobLog,

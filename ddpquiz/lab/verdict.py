@@ -17,7 +17,7 @@ from typing import Literal
 from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
 from ddpquiz.diagnosis.diagnosis import SIZES
-from ddpquiz.diagnosis.rank_status import failed_in_communication
+from ddpquiz.diagnosis.root_cause import failed_in_communication
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
 from ddpquiz.events.formatting import format_seconds, frames_in
