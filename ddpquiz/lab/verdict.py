@@ -14,8 +14,9 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
+from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import format_number
-from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
+from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.diagnosis.diagnosis import SIZES
 from ddpquiz.diagnosis.root_cause import failed_in_communication
 from ddpquiz.errors import UserError
