@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
 from ddpquiz.diagnosis.root_cause import is_consequence
-from ddpquiz.events.formatting import format_ranks, frames_in, own_frame
+from ddpquiz.events.formatting import format_ranks
+from ddpquiz.events.source_text import frames_in, own_frame
 from ddpquiz.jobs.log_file import (
     JobLog,
     LogFact,

@@ -16,8 +16,9 @@ from ddpquiz.diagnosis.root_cause import (
     raised_before_hang,
 )
 from ddpquiz.events.event import Exited, RankStack
-from ddpquiz.events.formatting import format_place, format_ranks, own_frame
+from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import own_frame
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 

@@ -19,8 +19,9 @@ from ddpquiz.diagnosis.known_errors import (
 )
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
-from ddpquiz.events.formatting import code_at, format_place, format_ranks, frames_in, own_frame
+from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import code_at, frames_in, own_frame
 from ddpquiz.plural import plural
 
 # What a rank raises because another one has failed or does not arrive: never the cause.

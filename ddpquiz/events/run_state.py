@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import NewGroupCalls
 from ddpquiz.events.event import FORM, JOIN, Output
-from ddpquiz.events.formatting import source_line
+from ddpquiz.events.source_text import source_line
 from ddpquiz.events.timeline import Timeline
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
