@@ -28,13 +28,14 @@ from ddpquiz.curriculum.concept import (
     Shows,
     choosable_lines,
     fault_line,
+    has_option_line,
     script_lines,
+    with_option,
 )
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.listing import marked_change
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.search import meaning
-from ddpquiz.curriculum.yaml_file import has_option_line, with_option
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.judge import HOW, chance
 from ddpquiz.plural import plural
