@@ -23,10 +23,10 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader
-from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.server_connection import server
 from ddpquiz.ranks.watchdog import Standstill, Watchdog
 
 MOST_RANKS = 64
