@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.events.event import End
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -127,7 +127,7 @@ def main() -> None:
                     f"{to_warm:19.1f} | {to_cold:.1f}",
                     flush=True,
                 )
-    launch.close()
+    server_connection.close()
 
 
 if __name__ == "__main__":

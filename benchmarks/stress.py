@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ddpquiz.events.event import End, Issued, Started
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -140,13 +140,13 @@ def listening(ranks: int) -> dict[str, int]:
 
 def children() -> set[int]:
     """The processes that the server has not reaped."""
-    pid = launch.server().process.pid
+    pid = server_connection.server().process.pid
     return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 def open_files() -> int:
     """Count the open files of this process and of the server."""
-    return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in ("self", launch.server().process.pid))
+    return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in ("self", server_connection.server().process.pid))
 
 
 def main() -> int:
@@ -173,7 +173,7 @@ def main() -> int:
             tally = faults(endless, name, asked.times, asked.ranks, dice)
             good &= tally.fine
             print(tally, flush=True)
-    launch.close()
+    server_connection.close()
     if shutil.which("strace") and asked.trace:
         found = listening(asked.ranks)
         good &= found.keys() == {"127.0.0.1"}

@@ -30,7 +30,7 @@ from hypothesis.internal.conjecture import providers
 from ddpquiz.curriculum import pack_store
 from ddpquiz.events.event import Note
 from ddpquiz.learning.progress import Progress
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
 _TEMPORARY = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
@@ -141,7 +141,7 @@ def scale(pytestconfig):
 @pytest.fixture(autouse=True, scope="session")
 def _end_of_server():
     yield
-    launch.close()
+    server_connection.close()
     template.close()
 
 

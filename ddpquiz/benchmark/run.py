@@ -9,9 +9,9 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.ranks import device, inside
-from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.server_connection import server
 
 _SCRIPT = Path(inside.__file__).with_name("collective_bench.py")
 

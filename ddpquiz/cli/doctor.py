@@ -17,9 +17,9 @@ from ddpquiz.paths import data_dir
 from ddpquiz.plural import plural
 from ddpquiz.ranks.device import choose_device, default_ranks
 from ddpquiz.ranks.installed_torch import why_no_demos
-from ddpquiz.ranks.launch import server, temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.server_connection import server, temporary_folder
 
 PROBE = """\
 import torch

@@ -17,7 +17,7 @@ from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.ranks import job_files, launch
+from ddpquiz.ranks import job_files, server_connection
 from ddpquiz.ranks import script as reading
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
@@ -31,8 +31,8 @@ from ddpquiz.terminal.runs.live_view import ShownRuns
 
 def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:
     """Run a script on ranks, show it as the options say, and save it; the hint is shown above the live view."""
-    launch.server()
-    launch.warm_for(reading.read(request.script).source)
+    server_connection.server()
+    server_connection.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
     def start(chosen: Request, is_asked: bool = True) -> Run:

@@ -1,12 +1,17 @@
 """What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos.
 
-The functions at the end are about the script of a `spot` question: its lines, the one at fault, and the fixed script.
+The functions at the end are about the code of a question: the line `<option>` of a proof, and the script of a `spot`
+question, with its lines, the one at fault, and the fixed script.
 """
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+OPTION = "<option>"  # the line of a proof in whose place the code of each option stands
+_OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
 
 
 class Level(StrEnum):
@@ -326,6 +331,20 @@ class Concept:
         """The card or question that a step asks."""
         items: tuple[Card | Question, ...] = (*self.cards, *self.questions)
         return next((each for each in items if each.id == step.ask), None)
+
+
+def has_option_line(code: str) -> bool:
+    """True if this code has a line `<option>`."""
+    return _OPTION_LINE.search(code) is not None
+
+
+def with_option(code: str, option: str) -> str:
+    """Replace the line `<option>` with the code of an option, indented like that line."""
+
+    def indented(line: re.Match[str]) -> str:
+        return "\n".join(line[1] + part if part.strip() else part for part in option.split("\n"))
+
+    return _OPTION_LINE.sub(indented, code)
 
 
 def script_lines(question: Question) -> tuple[str, ...]:

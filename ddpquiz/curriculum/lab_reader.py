@@ -14,20 +14,9 @@ from pathlib import Path
 
 from yaml import SequenceNode
 
-from ddpquiz.curriculum.lab import (
-    MEASURES,
-    Attempt,
-    Budget,
-    Lab,
-    LabRun,
-    LabSolution,
-    Limit,
-    MarkerError,
-    Order,
-    edit,
-    read_rule,
-    read_solution,
-)
+from ddpquiz.curriculum.budget_rule import MEASURES, Limit, Order, read_rule
+from ddpquiz.curriculum.lab import Attempt, Budget, Lab, LabRun
+from ddpquiz.curriculum.lab_solution import LabSolution, MarkerError, edit, read_solution
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, did_you_mean, shown
 from ddpquiz.errors import Complaint
 

@@ -15,6 +15,7 @@ from yaml import MappingNode, Node, ScalarNode
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import (
+    OPTION,
     CodeProof,
     DemoProof,
     Kind,
@@ -27,20 +28,12 @@ from ddpquiz.curriculum.concept import (
     Trap,
     Variable,
     fixed_script,
-    places_of,
-)
-from ddpquiz.curriculum.posed_question import evaluate_drawn, fill, placeholders
-from ddpquiz.curriculum.yaml_file import (
-    ID,
-    OPTION,
-    Fields,
-    YamlFile,
-    check_snippet,
     has_option_line,
-    peek,
-    scalar,
+    places_of,
     with_option,
 )
+from ddpquiz.curriculum.posed_question import evaluate_drawn, fill, placeholders
+from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, check_snippet, peek, scalar
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")
 _KEY = re.compile(f"{ID.pattern}/{ID.pattern}")

@@ -442,24 +442,6 @@ def _refuse_tag(page: YamlFile, node: Node) -> None:
         page.complain(node, f"the tag `{tag}` is not allowed; quote text that begins with !")
 
 
-OPTION = "<option>"
-_OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
-
-
-def has_option_line(code: str) -> bool:
-    """True if this code has a line `<option>`."""
-    return _OPTION_LINE.search(code) is not None
-
-
-def with_option(code: str, option: str) -> str:
-    """Replace the line `<option>` with the code of an option, indented like that line."""
-
-    def indented(line: re.Match[str]) -> str:
-        return "\n".join(line[1] + part if part.strip() else part for part in option.split("\n"))
-
-    return _OPTION_LINE.sub(indented, code)
-
-
 def check_snippet(page: YamlFile, node: Node, name: str, code: str) -> None:
     """Complain if `code` at `node` is not valid Python. Only a thorough reading checks this, because it takes time."""
     if not page.thorough or not code or getattr(node, "style", None) == ">":

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, Diagnosis, FaultKind, RankPosition, until_timeout, wait
-from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, timeout_of
+from ddpquiz.diagnosis.rank_status import RankStatus
+from ddpquiz.diagnosis.root_cause import has_timed_out, timeout_of
 from ddpquiz.diagnosis.script_analysis import lines_that_set, ranks_that_reach
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import StoreWaiting

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER, Diagnosis, FaultKind, RankPosition, until_timeout, wait
-from ddpquiz.diagnosis.rank_status import RankStatus, has_timed_out, timeout_of, what_became_of
+from ddpquiz.diagnosis.rank_status import RankStatus, what_became_of
+from ddpquiz.diagnosis.root_cause import has_timed_out, timeout_of
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import JOIN, Forming, Joining
 from ddpquiz.events.formatting import format_place, format_ranks

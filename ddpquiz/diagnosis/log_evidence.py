@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
-from ddpquiz.diagnosis.rank_status import is_consequence
-from ddpquiz.events.formatting import format_ranks, frames_in, own_frame
+from ddpquiz.diagnosis.root_cause import is_consequence
+from ddpquiz.events.formatting import format_ranks
+from ddpquiz.events.source_text import frames_in, own_frame
 from ddpquiz.jobs.log_file import (
     JobLog,
     LogFact,

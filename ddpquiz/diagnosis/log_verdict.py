@@ -26,10 +26,12 @@ from ddpquiz.diagnosis.log_evidence import (
     ranks_capitalized,
     signal_name,
 )
-from ddpquiz.diagnosis.rank_status import RankStatus, explain_failure, has_timed_out, is_consequence
+from ddpquiz.diagnosis.rank_status import RankStatus
+from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, is_consequence
 from ddpquiz.events.event import Began, Exited, Raised, Started
-from ddpquiz.events.formatting import code_at, format_place
+from ddpquiz.events.formatting import format_place
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import code_at
 from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch, LoggedNotice, LoggedProgress
 from ddpquiz.plural import plural
 

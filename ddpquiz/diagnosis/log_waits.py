@@ -24,8 +24,9 @@ from ddpquiz.diagnosis.log_evidence import (
     request_words,
     smallest_side,
 )
-from ddpquiz.events.formatting import code_at, format_place, format_ranks, format_seconds
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.operation import POINT_TO_POINT
+from ddpquiz.events.source_text import code_at
 from ddpquiz.jobs.log_file import (
     LogFact,
     LoggedError,

@@ -33,10 +33,11 @@ from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of
 from ddpquiz.diagnosis.script_analysis import left_a_loop, opposite_branches, singled_out
 from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
-from ddpquiz.events.formatting import format_place, format_ranks, format_shapes, source_line
+from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
 from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import source_line
 from ddpquiz.plural import plural
 
 _MOST_SIDES = 6  # that a sentence lists

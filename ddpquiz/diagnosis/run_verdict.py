@@ -35,17 +35,9 @@ from ddpquiz.diagnosis.mismatched_calls import (
     extra_call,
     unseen_root_mismatch,
 )
-from ddpquiz.diagnosis.rank_status import (
-    NO_RECORD,
-    RankStatus,
-    explain_failure,
-    find_statuses,
-    has_timed_out,
-    standing_in,
-    timeout_of,
-    what_became_of,
-)
+from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, find_statuses, standing_in, what_became_of
 from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, timeout_of
 from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
 from ddpquiz.events.advice import silent_faults

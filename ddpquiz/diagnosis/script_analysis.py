@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ddpquiz.events.formatting import read_source
 from ddpquiz.events.operation import Operation
+from ddpquiz.events.source_text import read_source
 
 
 def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> frozenset[int]:

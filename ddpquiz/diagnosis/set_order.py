@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from ddpquiz.events.formatting import read_source
+from ddpquiz.events.source_text import read_source
 
 _MOST_FILES = 100  # of the script's own imports that are read
 _MAKERS = ("set", "frozenset")

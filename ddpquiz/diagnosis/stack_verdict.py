@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, Diagnosis, RankPosition
 from ddpquiz.diagnosis.script_analysis import calls_elsewhere, stands_alone
-from ddpquiz.events.formatting import Frame, format_place, format_ranks, format_seconds, is_library, source_line
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
+from ddpquiz.events.source_text import Frame, is_library, source_line
 from ddpquiz.jobs.stacks import JobStacks, SeenStack
 
 _MOST_LINES = 6  # of evidence

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import JOIN, Began, ClaimText, Hung, Output, RankStack
-from ddpquiz.events.formatting import format_ranks, format_seconds, format_shapes, frames_in, list_ranks, source_line
+from ddpquiz.events.formatting import format_ranks, format_seconds, format_shapes, list_ranks
 from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT
 from ddpquiz.events.run_state import TORCH_LOG, ClaimVerdict, RunState
+from ddpquiz.events.source_text import frames_in, source_line
 from ddpquiz.events.timeline import Span
 from ddpquiz.plural import plural
 

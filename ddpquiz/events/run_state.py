@@ -1,6 +1,6 @@
 """What a run has shown so far, put together from its events; it serves a live run and a saved one alike.
 
-Of a run of any length it keeps the last lines, numbers and labels. `_values_in` decides which of them a line holds.
+Of a run of any length it keeps the last lines, numbers and labels; `printed_values.py` finds them in a line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal
 from ddpquiz.events import event as events
 from ddpquiz.events.collective import NewGroupCalls
 from ddpquiz.events.event import FORM, JOIN, Output
-from ddpquiz.events.formatting import source_line
+from ddpquiz.events.printed_values import values_in
+from ddpquiz.events.source_text import source_line
 from ddpquiz.events.timeline import Timeline
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
@@ -200,7 +201,7 @@ class RunState:
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        labelled = _values_in(line)
+        labelled = values_in(line)
         logged = TORCH_LOG.match(line.text)
         if not labelled and not (logged and logged[1] in "IW"):  # these are only for the log of the rank
             self.lines.append(line)
@@ -317,42 +318,3 @@ def bounded(line: Output) -> Output:
     end = f" ... and {more:,} more characters"
     value = line.value if line.value is None else line.value[: _LONGEST_LINE - len(line.label or "")] + end
     return replace(line, text=line.text[:_LONGEST_LINE] + end, value=value)
-
-
-# The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`
-
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
-# A counter stands near the beginning, or the whole line is a dictionary
-_BEGINS = re.compile(
-    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
-)
-_PAIR = re.compile(
-    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
-    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
-    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_LONGEST_READ = 500  # characters of a line that are read
-# Words that are no part of the name of a number: of ranks, and prepositions
-_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
-_WORD = re.compile(r"[A-Za-z]{2,}")
-
-
-def _values_in(line: Output) -> dict[str, str]:
-    """The values by their labels; nothing for a line that has none."""
-    if line.stream == "stdout" and (progress := read_progress(line.text)):
-        return progress
-    return {} if line.label is None else {line.label: line.value or ""}
-
-
-def read_progress(text: str) -> dict[str, str]:
-    """The numbers of a line of progress by their names and units, such as `time (ms)`.
-
-    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
-    """
-    if not _BEGINS.match(text := text[:_LONGEST_READ]):
-        return {}
-    pairs = [pair for pair in _PAIR.findall(text) if _NO_NAME.isdisjoint(pair[0].lower().split())]
-    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
-        return {}
-    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.formatting import Frame
 from ddpquiz.events.operation import MAX_RANKS
+from ddpquiz.events.source_text import Frame
 from ddpquiz.jobs.log_file import ranks_of_files, short_numbers, without_front
 
 Frames = tuple[Frame, ...]  # the innermost call first

@@ -21,9 +21,9 @@ from ddpquiz.lab.verdict import FinishedRun, LabFigure, LabVerdict, exceeded, fi
 from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.installed_torch import require_demos
-from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.server_connection import temporary_folder
 from ddpquiz.terminal.kit.layout import shown_path
 
 _SILENCE = 2.0  # seconds without movement on any rank that count as a hang

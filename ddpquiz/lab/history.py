@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.lab.verdict import LabVerdict
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.log_rows import LabRow
-from ddpquiz.learning.progress import LabStanding, Progress
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.side_files import load_hints, save_hints
 

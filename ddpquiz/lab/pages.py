@@ -11,7 +11,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
-from ddpquiz.learning.progress import LabStanding
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, indented, section
 from ddpquiz.terminal.kit.style import code, plain, prose

@@ -22,7 +22,7 @@ from ddpquiz.lab.folder import Stamp, stamp
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.plural import plural
-from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.server_connection import server
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, leave_to
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import section, shown_path

@@ -14,15 +14,17 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
+from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import format_number
-from ddpquiz.curriculum.lab import ROUNDING, Budget, Lab, LabRun, Limit, Order, PhaseMoment
+from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.diagnosis.diagnosis import SIZES
-from ddpquiz.diagnosis.rank_status import failed_in_communication
+from ddpquiz.diagnosis.root_cause import failed_in_communication
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
-from ddpquiz.events.formatting import format_seconds, frames_in
+from ddpquiz.events.formatting import format_seconds
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import frames_in
 from ddpquiz.lab.phases import Phase, PhaseCall
 
 Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end", "not awaited"]

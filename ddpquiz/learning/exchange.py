@@ -13,8 +13,8 @@ from ddpquiz.curriculum.concept import Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.guided_path import SAVED
+from ddpquiz.learning.lab_passes import PASSED, SEEN
 from ddpquiz.learning.log_rows import LONGEST, STORED_NAMES, UNWRITABLE, PointRow, Receipt, Row, moment
-from ddpquiz.learning.progress import PASSED, SEEN
 from ddpquiz.learning.schedule import Weights
 from ddpquiz.safe_text import plain, to_json
 

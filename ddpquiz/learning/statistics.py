@@ -10,8 +10,9 @@ from functools import cache
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.answers import Misconception, beliefs
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.mastery import Label, Strength, strengths
-from ddpquiz.learning.progress import LabStanding, Progress
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.standing import streak
 from ddpquiz.learning.study import coming_again, due_now, due_soon

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpquiz.events.event import Event, Note, Output, Started, when
+from ddpquiz.events.printed_values import label_and_value
 from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
 # Lines of torch itself that say nothing of the script: a warning in each rank, since a rank joins without name lookups
@@ -20,7 +21,6 @@ _FROM_TORCH = re.compile(
     rb"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+"
     rb"|\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+"
 )
-_LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)
 _PATIENCE = 0.5  # seconds after which a line counts as unreported
 
 
@@ -143,9 +143,3 @@ class LineBuffer:
             return []
         *whole, self._rest = self._rest.split(b"\n")
         return list(map(bytes, whole))
-
-
-def label_and_value(text: str) -> tuple[str, str] | None:
-    """The two parts of a line `label: value`; None for any other line."""
-    match = _LABEL.fullmatch(text)
-    return (match[1], match[2]) if match else None

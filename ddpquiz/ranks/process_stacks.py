@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.formatting import Frame, frames_in
+from ddpquiz.events.source_text import Frame, frames_in
 from ddpquiz.jobs.stacks import Frames, parse_py_spy
 from ddpquiz.ranks.forks import is_stopped, process_tree
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import forks, messages
 from ddpquiz.ranks.device import Device
-from ddpquiz.ranks.launch import ServerConnection, preloads
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.script import Script
+from ddpquiz.ranks.server_connection import ServerConnection, preloads
 
 PASSES = 2  # over the pipes: the rank that is read first may report what another one wrote before
 REST = 0.002  # seconds in which lines gather: to be woken for every line costs ranks more than to write it

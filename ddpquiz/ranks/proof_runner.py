@@ -19,8 +19,8 @@ from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.installed_torch import require_demos
-from ddpquiz.ranks.launch import temporary_folder
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.server_connection import temporary_folder
 
 PLACE = "<option>"
 STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer

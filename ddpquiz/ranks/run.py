@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ddpquiz.diagnosis.rank_status import GRACE, hang_behind_timeouts, has_failed
+from ddpquiz.diagnosis.rank_status import GRACE
+from ddpquiz.diagnosis.root_cause import hang_behind_timeouts, has_failed
 from ddpquiz.diagnosis.run_verdict import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
@@ -22,10 +23,10 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader
-from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.server_connection import server
 from ddpquiz.ranks.watchdog import Standstill, Watchdog
 
 MOST_RANKS = 64

@@ -7,8 +7,8 @@ import re
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.event import JOIN, RankStack
-from ddpquiz.events.formatting import Frame, frames_in
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import Frame, frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import BETWEEN
 from ddpquiz.ranks.processes import Processes

@@ -28,13 +28,14 @@ from ddpquiz.curriculum.concept import (
     Shows,
     choosable_lines,
     fault_line,
+    has_option_line,
     script_lines,
+    with_option,
 )
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.listing import marked_change
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.search import meaning
-from ddpquiz.curriculum.yaml_file import has_option_line, with_option
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.judge import HOW, chance
 from ddpquiz.plural import plural
@@ -42,7 +43,8 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import ranks_of, sample
 from ddpquiz.terminal.pages.lesson import demo_command
 from ddpquiz.terminal.pages.lesson_steps import names_itself, said_of
-from ddpquiz.web.markup import Markup, element, joined, lesson_parts, listing, paragraph, spans
+from ddpquiz.web.markup import Markup, element, joined
+from ddpquiz.web.rendered_text import lesson_parts, listing, paragraph, spans
 
 _WORD = re.compile(r"\w{4,}")
 

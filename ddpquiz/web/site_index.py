@@ -10,7 +10,8 @@ from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.web.markup import Markup, element, joined, spans
+from ddpquiz.web.markup import Markup, element, joined
+from ddpquiz.web.rendered_text import spans
 from ddpquiz.web.site_concept import lab_address, labs_list, run_address, sections_with_links
 
 

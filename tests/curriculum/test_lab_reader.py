@@ -6,8 +6,9 @@ from textwrap import dedent
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.curriculum.lab import Limit, MarkerError, Order, edit, read_rule, read_solution
+from ddpquiz.curriculum.budget_rule import Limit, Order, read_rule
 from ddpquiz.curriculum.lab_reader import read_lab
+from ddpquiz.curriculum.lab_solution import MarkerError, edit, read_solution
 from ddpquiz.paths import labs_dir
 
 

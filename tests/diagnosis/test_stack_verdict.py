@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.stack_verdict import diagnose_stacks
-from ddpquiz.events.formatting import Frame
+from ddpquiz.events.source_text import Frame
 from ddpquiz.jobs.stacks import JobStacks, SeenStack
 
 C10D = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"

@@ -1,17 +1,207 @@
-"""Advice on what a training script forgot: each rule has a script that it speaks about, and a close one."""
+"""The rules of advice: each speaks when it should, and only then."""
 
 import passed
 import pytest
 from inline_snapshot import snapshot
-from played_program import only, repeat
+from played_program import Program, only, repeat, shape
+from rank_events import began, folded
 from real_run import end, run
 
 from ddpquiz.diagnosis.diagnosis import UNEVEN
 from ddpquiz.events.advice import advice
-from ddpquiz.events.event import Started, TensorRead
+from ddpquiz.events.event import End, Exited, OptimizerStep, Started, SyncPaused, SyncResumed, TensorRead
+from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.timeline import Timeline
 
 pytestmark = passed.ENGINE
+
+
+# Rules on cost, with calls that are played.
+
+
+def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
+    program = Program()
+    for _ in range(3):
+        for length in range(10, 30):
+            program.call("all_reduce", 5, 0.1, **shape(length))
+    assert only(program) == (
+        snapshot(
+            "train.py:5: each rank made 60 all_reduces one after the other, of 78 bytes on average. Joined into flat "
+            "tensors, as DDP joins gradients into buckets, they would be 3 and save up to 11.4 s in all, 81% of the ranks' "
+            "time."
+        )
+    )
+
+
+SILENT = {
+    "few of them": lambda: [Program().call("all_reduce", 5, 0.1, **shape(length)) for length in range(10, 25)][-1],
+    "large tensors": lambda: repeat(60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(100_000 + at))),
+    "the same tensor, again and again": lambda: repeat(
+        60, lambda program, _: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(64))
+    ),
+    "other operations between them": lambda: repeat(
+        60,
+        lambda program, at: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(10 + at)).call(
+            "all_gather", 6, 0.001
+        ),
+    ),
+    "they cost next to nothing": lambda: repeat(
+        60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
+    ),
+    "a step has one synchronised pass": lambda: repeat(
+        6, lambda program, _: program.bucket(8).bucket(8, 1).mark(OptimizerStep)
+    ),
+    "passes inside no_sync are not synchronised": lambda: repeat(
+        6, lambda program, _: program.mark(SyncPaused).compute(0.1).mark(SyncResumed).bucket(8).mark(OptimizerStep)
+    ),
+    "both come last in turn": lambda: repeat(
+        20, lambda program, at: program.call("all_reduce", 5, 0.01, (0.5 * (at % 2), 0.5 * (1 - at % 2)), bytes=100_000)
+    ),
+    "a rank comes last by next to nothing": lambda: repeat(
+        20, lambda program, _: program.call("all_reduce", 5, 0.01, (1.0, 1.0001), bytes=100_000)
+    ),
+    "a few barriers": lambda: repeat(3, lambda program, _: program.call("barrier", 5, 1.0)),
+}
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_no_rule_speaks_when(case):
+    assert SILENT[case]().advice() == ()
+
+
+def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
+    program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark(OptimizerStep))
+    assert only(program) == (
+        snapshot(
+            "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
+            "step reduced 9 MiB of gradients on each rank for nothing. Put all but the last forward and backward pass of a "
+            "step inside no_sync(); the result is the same."
+        )
+    )
+
+
+def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
+    program = Program().mark(SyncPaused).bucket(8).bucket(8, 1).mark(SyncResumed).mark(OptimizerStep)
+    assert only(program) == (
+        snapshot(
+            "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
+            "forward pass whether to synchronise: put it inside no_sync() too."
+        )
+    )
+
+
+def test_a_rank_that_always_comes_last_is_named():
+    program = repeat(20, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.5), bytes=100_000))
+    assert program.advice() == ()  # the first line of the summary says it
+    assert program.summed().costliest.rank == 1
+    program.device = "cuda"
+    assert only(program) == (
+        snapshot(
+            "Rank 1 arrived last at 20 of 20 collectives, and the other ranks waited for it for 8 s in all, 31% of the "
+            "ranks' time. Find out what else it does, or give it less work: the slowest rank sets the pace."
+        )
+    )
+
+
+def test_a_single_number_in_every_step_is_named():
+    program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.5, 0.5), bytes=4, shapes=((),)))
+    assert only(program) == (
+        snapshot(
+            "train.py:5: each rank all-reduced a single number 50 times, which cost 10 s in all, 16% of the ranks' "
+            "time. If it is a loss to print, add it up on each rank and all-reduce the sum once every few steps."
+        )
+    )
+
+
+@pytest.mark.parametrize("op", ["all_gather", "all_gather_into_tensor"])  # of torch up to 2.14, and from 2.15 on
+def test_objects_in_a_loop_are_named(op):
+    def gather_object(program, _):
+        program.call(op, 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
+        program.call(op, 5, 0.1, dtype="uint8", shapes=((70,),), bytes=70)
+
+    assert only(repeat(20, gather_object)) == (
+        f"train.py:5: each rank sent 20 objects through {op} as pickles, which cost 8 s in all, 80% of the ranks' "
+        "time. Send tensors instead, or all objects at once."
+    )
+
+
+def gathered(sizes):
+    def gather(program, at):
+        program.call("all_gather", 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
+        program.call("all_gather", 5, 0.1, dtype="uint8", shapes=((sizes[at],),), bytes=sizes[at])
+
+    return [each for each in repeat(len(sizes), gather).advice() if "as pickles" not in each]
+
+
+def test_calls_that_send_again_what_was_sent_before_are_named():
+    growing = [10_000 * at for at in range(1, 16)]
+    assert gathered(growing) == [
+        (
+            "train.py:5: nearly each all_gather brought more than the one before, from 9.77 KiB at first to 146 KiB on each "
+            "rank: what was sent once is sent again. Send only what is new, and let the receivers keep the rest."
+        )
+    ]
+    assert gathered([10_000, *growing]) != []
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[100_000] * 15, [100_000 + at for at in range(15)], [100_000 * (1 + at % 5) for at in range(15)], [9, 900_000]],
+)
+def test_calls_that_bring_as_much_as_before_or_now_more_now_less_are_not(sizes):
+    assert gathered(sizes) == []
+
+
+def test_barriers_in_a_loop_are_named():
+    assert only(barriers()) == (
+        snapshot(
+            "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
+            "already: a barrier is needed only for what happens outside torch, such as files."
+        )
+    )
+
+
+def test_a_run_without_communication_has_no_advice():
+    assert Program().advice() == ()
+    assert advice(folded(), 0.0) == []
+
+
+def barriers():
+    return repeat(20, lambda program, _: program.call("barrier", 5, 0.1, shapes=(), dtype="", bytes=0))
+
+
+def test_a_run_that_failed_has_no_advice_on_how_to_be_faster():
+    for status, stopped, has_advice in ((1, False, False), (-9, True, True), (0, False, True)):
+        program, end = barriers(), 3.0
+        events = [event for rank in program.ranks for event in rank.events]
+        events += [
+            Exited(end, 0, 0),
+            Exited(end, 1, status, stopped=stopped),
+            End(end, status == 0, 0, 0, why="It ended."),
+        ]
+        timeline = Timeline()
+        for event in [began(2), *sorted(events, key=lambda event: event.time)]:
+            timeline.add(event)
+        assert bool(summarize(timeline, end).advice) == has_advice
+
+
+def test_a_small_tensor_that_takes_most_of_the_time_is_named():
+    program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.1), bytes=400))
+    assert only(program) == (
+        snapshot(
+            "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. Calls "
+            "this small cost their latency, whatever they send: communicate more at once, and less often."
+        )
+    )
+
+
+def test_a_small_tensor_is_not_named_where_ranks_wait_for_a_slow_one_or_compute():
+    waits = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.1, 0.3), bytes=400))
+    computes = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.3, 0.3), bytes=400))
+    assert waits.advice() == computes.advice() == ()
+
+
+# Rules on what a training script forgot: each has a script that it speaks about, and a close one.
 
 TRAINING = """
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -59,22 +249,6 @@ def test_a_training_loop_is_advised_only_where_something_is_forgotten(name, scri
     changed, said = SCRIPTS[name]
     path = script(TRAINING.format(**RIGHT | changed))
     assert [each for each in advised(path, "") if "drift" in each or "same order" in each] == said
-
-
-def test_a_small_tensor_that_takes_most_of_the_time_is_named():
-    program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.1), bytes=400))
-    assert only(program) == (
-        snapshot(
-            "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. Calls "
-            "this small cost their latency, whatever they send: communicate more at once, and less often."
-        )
-    )
-
-
-def test_a_small_tensor_is_not_named_where_ranks_wait_for_a_slow_one_or_compute():
-    waits = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.1, 0.3), bytes=400))
-    computes = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.3, 0.3), bytes=400))
-    assert waits.advice() == computes.advice() == ()
 
 
 SHARDED = """

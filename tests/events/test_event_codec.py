@@ -34,7 +34,8 @@ from ddpquiz.events.event import (
     encode,
 )
 from ddpquiz.events.operation import Operation
-from ddpquiz.ranks.event_reader import LineBuffer, label_and_value
+from ddpquiz.events.printed_values import label_and_value
+from ddpquiz.ranks.event_reader import LineBuffer
 
 EVENTS = [
     Began(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.curriculum.lab import Budget, LabRun, Limit, read_rule
+from ddpquiz.curriculum.budget_rule import Limit, read_rule
+from ddpquiz.curriculum.lab import Budget, LabRun
 from ddpquiz.curriculum.labs import lab_names, load_lab
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState

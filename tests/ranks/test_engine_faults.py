@@ -15,7 +15,7 @@ from real_run import end, of, run
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Claimed, Issued, Note, Output, Raised
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.messages import StreamWrite, decode_line
 from ddpquiz.ranks.request import Request
@@ -26,9 +26,9 @@ from ddpquiz.ranks.script import read
 @pytest.fixture
 def own_server():
     """A server that no other test uses, before and after."""
-    launch.close()
+    server_connection.close()
     yield
-    launch.close()
+    server_connection.close()
 
 
 # Become root of a namespace of our own in which the only nameserver never answers, and knows this machine's name alone;
@@ -152,7 +152,7 @@ def test_daemons_of_a_script_die_with_a_server_that_is_killed(script, own_server
     marker = f"{2000 + os.getpid()}.5"
     running = started(script(DAEMON), args=(marker,))
     assert wait_until(lambda: len(processes_of(marker)) == 2)
-    launch.server().process.kill()
+    server_connection.server().process.kill()
     with pytest.raises(UserError, match="The process that starts ranks has died"):
         list(running.events())
     assert wait_until(lambda: processes_of(marker) == [])
@@ -160,7 +160,7 @@ def test_daemons_of_a_script_die_with_a_server_that_is_killed(script, own_server
 
 def test_a_run_whose_server_is_stopped_can_still_be_ended(script, own_server):
     running = started(script("print('ready')\ntime.sleep(600)\n"))
-    server = launch.server()
+    server = server_connection.server()
     pids = [*server.pids]
     server.process.send_signal(signal.SIGSTOP)
     running.stop("You stopped the run.")
@@ -290,19 +290,19 @@ def test_torch_compile_leaves_the_recorders_functions_alone(script):
 def renaming_server(tmp_path_factory):
     """A server that can import modules which rename what we look up in torch."""
     folder, before = tmp_path_factory.mktemp("renames"), os.environ.get("PYTHONPATH", "")
-    launch.close()
+    server_connection.close()
     os.environ["PYTHONPATH"] = str(folder)
-    launch.server()
+    server_connection.server()
     os.environ["PYTHONPATH"] = before
     yield folder
-    launch.close()
+    server_connection.close()
 
 
 @pytest.mark.parametrize("name", torch_private.NAMES)
 def test_without_one_of_torchs_private_names_a_run_goes_on_unwatched(name, script, renaming_server, monkeypatch):
     module = f"without_{name}"
     (renaming_server / f"{module}.py").write_text(RENAME.format(names=torch_private.NAMES, name=name))
-    monkeypatch.setitem(launch.PRELOADS, "_functional_collectives", module)
+    monkeypatch.setitem(server_connection.PRELOADS, "_functional_collectives", module)
     events = run(script(WORKS))
     assert end(events).ok
     assert len(of(events, Output)) == 2

@@ -7,7 +7,7 @@ import pytest
 from real_run import HEAD, end, of, run
 
 from ddpquiz.events.event import Issued, Output
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.event_reader import OutputOrder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -110,7 +110,7 @@ def test_a_rank_that_silences_itself_ends_well(script, silence):
 
 def test_what_is_written_to_the_streams_that_python_began_with_comes_line_by_line(script, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    launch.close()  # its server is to start without it
+    server_connection.close()  # its server is to start without it
     body = """
     import io
     sys.stdout = io.StringIO()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.events.event import Output
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -37,7 +37,7 @@ def test_only_loopback_is_listened_on_by_ranks_store_and_server(script):
     while len(ready) < 2:
         assert not running.over
         ready |= {event.rank for event in running.read(0.1) if isinstance(event, Output)}
-    serving = launch.server()
+    serving = server_connection.server()
     assert len(serving.pids) == 3  # two ranks and the store
     found = listening([serving.process.pid, *serving.pids])
     running.stop("seen enough")

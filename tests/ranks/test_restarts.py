@@ -16,8 +16,8 @@ from places import ROOT
 
 from ddpquiz.events.event import End, Exited, Hung, Output, Started, decode
 from ddpquiz.ranks.elastic_run import AGENT, ElasticRun
-from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.server_connection import server
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 HEAD = """\

@@ -10,7 +10,7 @@ import pytest
 from real_run import end, run
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import launch
+from ddpquiz.ranks import server_connection
 from ddpquiz.ranks.messages import Preload, QueryMachine
 
 pytestmark = passed.ENGINE
@@ -18,7 +18,7 @@ pytestmark = passed.ENGINE
 
 def test_a_server_that_died_is_replaced(script):
     assert end(run(script("pass"))).ok
-    process = launch.server().process  # once it has died, `server` starts another one
+    process = server_connection.server().process  # once it has died, `server` starts another one
     process.kill()
     process.wait()
     assert end(run(script("pass"))).ok
@@ -28,19 +28,19 @@ def test_a_server_that_logs_a_lot_does_not_stand_still(monkeypatch, tmp_path):
     """As it and the store do with TORCH_CPP_LOG_LEVEL=INFO: after some dozens of runs a pipe would be full."""
     (tmp_path / "talkative.py").write_text("import sys\nprint('log\\n' * 100_000, file=sys.stderr)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    launch.close()
-    serving = launch.server()
+    server_connection.close()
+    serving = server_connection.server()
     assert serving.machine
     serving.send(Preload(("talkative",)))
     time.sleep(0.5)  # it does so while it has nothing else to do
     serving.send(QueryMachine())
     answers, _, _ = select.select([serving.channel], [], [], 10)
-    launch.close()  # its search path holds this folder
+    server_connection.close()  # its search path holds this folder
     assert answers
 
 
 def test_a_server_that_dies_leaves_its_last_words():
-    serving = launch.server()
+    serving = server_connection.server()
     assert serving.machine
     serving.log.write(b"first\nlast words\n")
     serving.log.flush()

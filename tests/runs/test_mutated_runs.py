@@ -15,7 +15,7 @@ from ddpquiz.events.event import (
     decode,
     encode,
 )
-from ddpquiz.events.formatting import MAX_BYTES, read_source, source_line
+from ddpquiz.events.source_text import MAX_BYTES, read_source, source_line
 from ddpquiz.terminal.kit import style
 
 

@@ -4,7 +4,7 @@ import pytest
 from drawn_run import drawn, said, seen
 
 from ddpquiz.events.event import Output
-from ddpquiz.events.run_state import read_progress
+from ddpquiz.events.printed_values import read_progress
 
 READ = {
     "iter 5: loss 4.1000, time 12.30ms, mfu 3.2%": {

@@ -14,7 +14,7 @@ from ddpquiz.cli.lab import all_labs
 from ddpquiz.cli.site import picture_texts, run_pages
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Kind, LessonStep, LineChange, Listing, Shows
-from ddpquiz.curriculum.lab import LabSolution, Part
+from ddpquiz.curriculum.lab_solution import LabSolution, Part
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.pages.item import sample

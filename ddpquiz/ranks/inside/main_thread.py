@@ -1,24 +1,30 @@
-"""Where the main thread stands, and what it waits in where it stands still outside of communication.
+"""Where the main thread stands: sampled while it computes, and what it waits in where it stands still.
 
 A thread that waits for a lock, another thread or a process uses no processor. Which expression it does not get out of
 is in its frame: Python knows the columns of each instruction.
 """
 
+import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
 import itertools
 import linecache
 import multiprocessing.process
 import os
+import signal
 import sys
 import threading
 import time
 from pathlib import Path
+from time import monotonic  # which a script that replaces time.monotonic does not change
 from types import FrameType
 from typing import NamedTuple
 
-from ddpquiz.ranks.inside.event_writer import printable
-from ddpquiz.ranks.inside.source_location import find_place, is_own, outward
+from ddpquiz.events.event import Alive
+from ddpquiz.ranks.inside.event_writer import EventWriter, printable
+from ddpquiz.ranks.inside.source_location import find_place, is_between, is_own, outward
 
+_PACE = 0.05  # seconds between two looks
+_PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
 _STILL = 0.2  # seconds after which a thread that uses no processor stands still
 _BUSY = 0.1  # of a core, from which on a thread computes
 _LONGEST = 80  # characters of an expression that are reported
@@ -116,3 +122,36 @@ def _waits_for(frame: FrameType, own: FrameType) -> str:
         if isinstance(waited, multiprocessing.process.BaseProcess):
             return printable(f"process {waited.name} (PID {waited.pid})")
     return ""
+
+
+def sample_lines(writer: EventWriter) -> None:
+    """Report from now on where the main thread is, unless it waits for other ranks."""
+    _thread.start_new_thread(_look_for_ever, (writer,))
+
+
+def _look_for_ever(writer: EventWriter) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
+    pause, main = _thread.allocate_lock(), MainThread()
+    pause.acquire()
+    before, since, reported = MainThreadPosition(), 0.0, 0.0
+    while writer.fd != -1:
+        pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
+        now = monotonic()
+        try:
+            place = _look(main)
+        except AttributeError:  # seen while torch.compile was making a frame
+            continue
+        if place != before:
+            before, since = place, now
+        elif now - reported < (reported - since) / _PATIENT:
+            continue
+        if place.line:
+            reported = now
+            writer.send(Alive(writer.now(), writer.rank, *place))
+
+
+def _look(main: MainThread) -> MainThreadPosition:
+    """Look once; a frame that was kept until the next look would keep the tensors of its function alive."""
+    frame = main.frame()
+    waits_for_ranks = any(is_between(each.f_code.co_filename) for each in outward(frame))
+    return main.look(None if waits_for_ranks else frame)

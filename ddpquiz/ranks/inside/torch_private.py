@@ -138,7 +138,7 @@ def current_stream() -> Any:
 def exclude_from_graphs() -> None:
     """Let torch.compile run the recorder's functions as they are, instead of compiling them with the script's.
 
-    It has been imported by now if the script names it, see PRELOADS in launch.py.
+    It has been imported by now if the script names it, see PRELOADS in server_connection.py.
     """
     rules = sys.modules.get("torch._dynamo.trace_rules")
     if skip := getattr(rules, "add", None):

@@ -1,10 +1,9 @@
 """Runs a script inside a rank, as torchrun would, and reports what happens.
 
-A thread of ours looks now and then where the main thread computes; on a signal, the rank writes the stacks of all of
-its threads into memory that another process can read (process_stacks.py).
+On a signal, the rank writes the stacks of all of its threads into memory that another process can read
+(process_stacks.py).
 """
 
-import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
 import builtins
 import faulthandler
@@ -20,13 +19,12 @@ import types
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from time import monotonic
 from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
-from ddpquiz.events.event import Alive, Claimed, ClaimText, Started
+from ddpquiz.events.event import Claimed, ClaimText, Started
 from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
@@ -42,8 +40,7 @@ from ddpquiz.ranks.inside import (
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import call_excepthook, leave, send_error, skip_present_finalizers, status_of
-from ddpquiz.ranks.inside.main_thread import MainThread, MainThreadPosition
-from ddpquiz.ranks.inside.source_location import is_between, outward
+from ddpquiz.ranks.inside.main_thread import sample_lines
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
@@ -90,7 +87,7 @@ def _watch(plan: RunPlan, writer: EventWriter) -> None:
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
-    _sample_lines(writer)
+    sample_lines(writer)
 
 
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
@@ -191,43 +188,6 @@ def _claim_reporter(writer: EventWriter, known: Sequence[ClaimText]) -> Callable
         return held
 
     return report
-
-
-_PACE = 0.05  # seconds between two looks
-_PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
-
-
-def _sample_lines(writer: EventWriter) -> None:
-    """Report from now on where the main thread is, unless it waits for other ranks."""
-    _thread.start_new_thread(_look_for_ever, (writer,))
-
-
-def _look_for_ever(writer: EventWriter) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
-    pause, main = _thread.allocate_lock(), MainThread()
-    pause.acquire()
-    before, since, reported = MainThreadPosition(), 0.0, 0.0
-    while writer.fd != -1:
-        pause.acquire(timeout=_PACE)  # nobody releases it; unlike time.sleep, no script replaces it
-        now = monotonic()
-        try:
-            place = _look(main)
-        except AttributeError:  # seen while torch.compile was making a frame
-            continue
-        if place != before:
-            before, since = place, now
-        elif now - reported < (reported - since) / _PATIENT:
-            continue
-        if place.line:
-            reported = now
-            writer.send(Alive(writer.now(), writer.rank, *place))
-
-
-def _look(main: MainThread) -> MainThreadPosition:
-    """Look once; a frame that was kept until the next look would keep the tensors of its function alive."""
-    frame = main.frame()
-    waits_for_ranks = any(is_between(each.f_code.co_filename) for each in outward(frame))
-    return main.look(None if waits_for_ranks else frame)
 
 
 def _offer_stacks(rank: int) -> None:

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.mastery import MEANING, Label, Strength
-from ddpquiz.learning.progress import LabStanding
 from ddpquiz.learning.statistics import AHEAD, LATELY, Band, Day, Misled, Recall, Share, Statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, section

@@ -14,9 +14,9 @@ from ddpquiz.events.event import Event
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.saved_run import RecentEvents
-from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.server_connection import server
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import shown_path

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ddpquiz.events.event import Began
-from ddpquiz.events.formatting import read_source
 from ddpquiz.events.run_frame import RunFrame
+from ddpquiz.events.source_text import read_source
 from ddpquiz.paths import demo_file, demo_name, demos_dir
 from ddpquiz.terminal.kit.grid import StyledText, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path

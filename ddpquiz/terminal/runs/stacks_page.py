@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.events.formatting import Frame, format_place, source_line
+from ddpquiz.events.formatting import format_place
+from ddpquiz.events.source_text import Frame, source_line
 from ddpquiz.ranks.process_stacks import ProcessStacks
 from ddpquiz.terminal.kit.style import plain
 

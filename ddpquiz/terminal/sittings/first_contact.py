@@ -136,8 +136,8 @@ class FirstContact(KeyScreen):
 
     def _advance(self) -> bool:
         """Follow the ranks for a moment; return whether there is something new to show."""
-        from ddpquiz.ranks.launch import server  # the question does not wait for what starts ranks
         from ddpquiz.ranks.proof_runner import CodeRun
+        from ddpquiz.ranks.server_connection import server  # the question does not wait for what starts ranks
 
         try:
             if self._run is None:

@@ -637,8 +637,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def _advance(self) -> bool:
         """Follow what runs for a moment; return whether there is something new to show."""
-        from ddpquiz.ranks.launch import server
         from ddpquiz.ranks.proof_runner import begin_listing
+        from ddpquiz.ranks.server_connection import server
 
         started, listing = self._started, self.step.listing
         assert started is not None and listing is not None  # noqa: S101, PT018  # the caller has looked

@@ -18,7 +18,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner
 from ddpquiz.ranks.installed_torch import require_demos
-from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.server_connection import server
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import Keys

@@ -77,10 +77,10 @@ class RankRunner:
 
     def warm(self) -> None:
         """Import torch in the background, so that a demo starts at once; if that fails, the demo reports it."""
-        from ddpquiz.ranks import launch
+        from ddpquiz.ranks import server_connection
 
         with contextlib.suppress(UserError):
-            launch.warm()
+            server_connection.warm()
 
     def demo(self, link: DemoLink, how: DemoOptions = DEFAULT_OPTIONS) -> DemoOutcome | None:
         """Run a demo after a prediction; None if the learner declines the run. In a pipe, nothing is asked."""

@@ -1,4 +1,4 @@
-"""The server of this process, and the connection to it."""
+"""The connection of this process to the server that forks ranks: made at the first use, and closed at the end."""
 
 import atexit
 import re
