@@ -6,10 +6,9 @@ from functools import partial
 
 from ddpquiz.plan.activations import Loss, loss_bytes
 from ddpquiz.plan.layer_work import LayerWork
-from ddpquiz.plan.layout import PipelineSchedule, Recompute, rank_stages
+from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
 from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
-from ddpquiz.plan.schedule import in_flight
 from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
 from ddpquiz.plan.traffic import Traffic, rounds
 

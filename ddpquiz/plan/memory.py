@@ -14,9 +14,17 @@ from ddpquiz.plan.activations import (
     logit_bytes,
     stores_scores,
 )
-from ddpquiz.plan.layout import Layout, Recompute, Stage, micro_batches, outer_stages, rank_stages, split_layer
+from ddpquiz.plan.layout import (
+    Layout,
+    Recompute,
+    Stage,
+    in_flight,
+    micro_batches,
+    outer_stages,
+    rank_stages,
+    split_layer,
+)
 from ddpquiz.plan.model import Transformer, expert_matrices
-from ddpquiz.plan.schedule import in_flight
 
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from ddpquiz.plan.activations import Split
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layer_work import LayerWork, layer_work
-from ddpquiz.plan.layout import Layout, Recompute, outer_stages, rank_stages
+from ddpquiz.plan.layout import Layout, Recompute, idle_seconds, outer_stages, rank_stages
 from ddpquiz.plan.memory import STATE_BYTES, Sizes, rank_tokens
 from ddpquiz.plan.model import Transformer, head_flops
-from ddpquiz.plan.schedule import idle_seconds
 from ddpquiz.plan.traffic import (
     Job,
     Path,

@@ -9,11 +9,11 @@ from ddpquiz.errors import UserError
 from ddpquiz.plan import explanation
 from ddpquiz.plan.activations import Loss, Split, layer_bytes
 from ddpquiz.plan.layer_work import score_moves, split_moves, whole_moves
-from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, layers_of, rank_stages
+from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
 from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import make_plan, predict
-from ddpquiz.plan.schedule import Durations, idle_seconds, in_flight, simulate
+from ddpquiz.plan.schedule import Durations, simulate
 from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
 from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
