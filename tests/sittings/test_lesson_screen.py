@@ -414,8 +414,8 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-3 new cards of this lesson come next: you see each again just before you would
-forget it.
+3 new cards of this lesson come next. `study` deals 10 new ones a day, and each
+again just before you would forget it.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)

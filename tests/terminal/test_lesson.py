@@ -13,6 +13,7 @@ from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import lists
 from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
+from ddpquiz.terminal.pages.lesson_steps import markdown_of
 from ddpquiz.terminal.sittings.quiz import QUESTIONS
 
 LESSON = """\
@@ -144,6 +145,13 @@ def test_content_cannot_steer_the_terminal():
 def test_drawings_of_shipped_lessons_are_not_folded_at_80_columns(concept):
     page = drawn(lesson(replace(concept, commands=())))
     written = [line.strip() for line in concept.lesson.splitlines() if line.endswith(" \\")]
+    assert [line.strip() for line in page.splitlines() if line.endswith(" \\")] == written
+
+
+@pytest.mark.parametrize("concept", SHIPPED.concepts, ids=lambda concept: concept.id)
+def test_drawings_below_more_are_not_folded_at_80_columns(concept):
+    page = drawn(markdown_of(concept.more))
+    written = [line.strip() for line in concept.more.splitlines() if line.endswith(" \\")]
     assert [line.strip() for line in page.splitlines() if line.endswith(" \\")] == written
 
 

@@ -219,7 +219,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
 
     def _more(self) -> RenderableType:
-        return Group(header(self.concept.title, "more"), Text(), framed([markdown_of(self.concept.more)]))
+        return Group(header(self.concept.title, "more"), Text(), markdown_of(self.concept.more))
 
     def _drawn(self) -> RenderableType:
         step = self.step

@@ -21,6 +21,7 @@ from ddpquiz.learning.guided_path import (
     route,
 )
 from ddpquiz.learning.schedule import study_day
+from ddpquiz.learning.standing import NEW_A_DAY
 from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
@@ -264,7 +265,7 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         come = plural(new, "new card of this lesson comes", "new cards of this lesson come")
-        back = f"{come} next: you see each again just before you would forget it."
+        back = f"{come} next. `study` deals {NEW_A_DAY} new ones a day, and each again just before you would forget it."
     elif ahead:
         soonest = min(ahead)
         when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
