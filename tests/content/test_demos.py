@@ -27,6 +27,17 @@ from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
+LONG = {
+    "batchnorm",
+    "compile_graphs",
+    "deadlock",
+    "parameter_server",
+    "pipeline",
+    "ddp",
+    "uneven_inputs",
+    "async_tp",
+    "bitflip",
+}
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
 DIAGNOSED = {  # what demos do wrong on purpose
     "deadlock": "all_reduce at deadlock.py:",
@@ -68,8 +79,14 @@ def watched(path, ranks, args=()):
 
 
 @pytest.mark.case("demo", its_script)
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.quick), 3, 4])
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        pytest.param(name, ranks, marks=[pytest.mark.quick] if ranks == 2 and name not in LONG else [])
+        for name in DEMOS
+        for ranks in (1, 2, 3, 4)
+    ],
+)
 def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
     seen = watched(demos_dir() / f"{name}.py", ranks)
     if name in NEEDS_TWO and ranks == 1:
