@@ -33,7 +33,7 @@ PYTHON = VENV / "bin" / "python"
 _WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
 _PYTEST = [
     *("-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup", "--inline-snapshot=disable"),
-    "--max-worker-restart=0",  # under loadgroup, pytest-xdist 3.8 may wait for ever for a worker that it started anew
+    "--max-worker-restart=0",  # pytest-xdist 3.8 can hang under loadgroup after it restarts a worker
 ]
 CHECKS: dict[str, list[str | Path]] = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],

@@ -9,7 +9,7 @@ import math
 from typing import Annotated, NamedTuple
 
 MAX_RANKS = 1024  # of a run, a recording and a dump
-MOST_RANKS = 65536  # of a job whose logs or reports are read; a larger number is damage
+MAX_LOGGED_RANKS = 65536  # of a job whose logs or reports are read; a larger number is damage
 
 
 class Range(NamedTuple):

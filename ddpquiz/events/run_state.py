@@ -288,12 +288,12 @@ class RunState:
         return verdicts
 
     def communicates_in(self, rank: int) -> str:
-        """The first operation that is open on a rank, also in the background; "" if there is none."""
+        """The oldest unfinished operation of a rank, including those in the background, or ""."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
     def blocked_in(self, rank: int) -> str:
-        """The first open operation for which the script of a rank waits, none in the background; "" if none is."""
+        """The oldest unfinished operation that blocks the script of a rank, or "". One in the background does not."""
         waits = self.waits.get(rank, {})
         return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.operation import MOST_RANKS
+from ddpquiz.events.operation import MAX_LOGGED_RANKS
 
 _LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
 _LONGEST_MESSAGE = 40  # lines of an exception's message
@@ -207,7 +207,7 @@ def ranks_of_files(paths: Sequence[Path]) -> dict[Path, int]:
             numbered[path] = int(number[1])
     if len({*numbered.values()}) > 1:
         found |= numbered
-    return {path: rank for path, rank in found.items() if rank < MOST_RANKS}
+    return {path: rank for path, rank in found.items() if rank < MAX_LOGGED_RANKS}
 
 
 def rank_of_folder(path: Path) -> int | None:
@@ -257,7 +257,7 @@ def _ranks_of(fact: LogFact) -> set[int]:
 
 def _names_ranks(fact: LogFact) -> bool:
     """Whether the numbers that a line gives to ranks can be ranks."""
-    return max(_ranks_of(fact), default=0) < MOST_RANKS
+    return max(_ranks_of(fact), default=0) < MAX_LOGGED_RANKS
 
 
 def short_numbers(text: str) -> str:
@@ -365,14 +365,14 @@ _OPS = {
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(number) for number in re.findall(r"\d+", text) if int(number) < MOST_RANKS}))
+    return tuple(sorted({int(number) for number in re.findall(r"\d+", text) if int(number) < MAX_LOGGED_RANKS}))
 
 
 def _tasks(text: str) -> Iterator[int]:
     """The tasks in Slurm's list, such as `0-2,5`."""
     for part in text.split(","):
         first, _, last = part.partition("-")
-        yield from range(int(first), min(int(last or first), MOST_RANKS - 1) + 1)
+        yield from range(int(first), min(int(last or first), MAX_LOGGED_RANKS - 1) + 1)
 
 
 def _printed_call(text: str) -> PrintedCall:
@@ -522,7 +522,7 @@ class _Reader:
         order = {name: number for number, name in enumerate(names)}
         real = filter(_names_ranks, self._facts)
         facts = tuple(sorted(real, key=lambda fact: (order[fact.at.file], fact.at.number)))
-        named = {rank for rank in self._seen if rank < MOST_RANKS}.union(*map(_ranks_of, facts))
+        named = {rank for rank in self._seen if rank < MAX_LOGGED_RANKS}.union(*map(_ranks_of, facts))
         return JobLog(
             facts, max(ranks, self._size, max(named, default=0) + 1), tuple(sorted(named)), names, self._lines,
             self._has_launcher, tuple(went_on),
@@ -650,8 +650,8 @@ class _Reader:
         elif found := _NEVER.search(text) or _BARRIER.search(text):
             self._facts.append(LoggedLaggards(at=at, rank=rank, ranks=_numbers(found[1])))
         if found := _SIZE.search(text):
-            self._size = max(self._size, min(int(found[1]), MOST_RANKS))
-            self._seen.add(min(int(found[2]), MOST_RANKS - 1))
+            self._size = max(self._size, min(int(found[1]), MAX_LOGGED_RANKS))
+            self._seen.add(min(int(found[2]), MAX_LOGGED_RANKS - 1))
 
     def _say_of_launcher(self, text: str, at: LogLine) -> None:
         """What torchrun and Slurm write about the end of ranks."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.events.operation import MOST_RANKS
+from ddpquiz.events.operation import MAX_LOGGED_RANKS
 
 _BETWEEN_TWO = ("Send", "Recv", "SendRecv", "PutSignal", "Signal", "WaitSignal")  # ranks call these differently often
 
@@ -91,14 +91,14 @@ def _communicator(values: Any, at: str) -> Communicator:
         for each in values["missing_ranks"]
     )
     size = int(values["size"])
-    if not 0 < size <= MOST_RANKS:
+    if not 0 < size <= MAX_LOGGED_RANKS:
         raise ValueError(f"a communicator of {size} ranks")
     return Communicator(f"{values['hash']}:{values['secondary_hash']}", size, ranks, missing, at)
 
 
 def _rank(values: Any) -> int:
     rank = int(values["rank"])
-    if not 0 <= rank < MOST_RANKS:
+    if not 0 <= rank < MAX_LOGGED_RANKS:
         raise ValueError(f"rank {rank}")
     return rank
 

@@ -46,7 +46,7 @@ def safe_bytes(memory: float) -> float:
 
 
 def fit(needed: float, most: float, memory: float) -> Fit:
-    """Whether so many bytes fit, at the most those of another loss: safe if the same where both miss by MARGIN."""
+    """Whether a rank that needs so many bytes, and `most` with another loss, fits even if both miss by MARGIN."""
     if most <= safe_bytes(memory):
         return Fit.YES
     return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, fit, safe_bytes
+from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, safe_bytes
 from ddpquiz.plan.plan import Plan
 from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
@@ -161,7 +161,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
 def _ways(plan: Plan) -> Text:
     """Name the changes that make a plan fit, with what each costs."""
     close = f"A prediction may miss by {MARGIN:.0%}. " if plan.fit is Fit.CLOSE else ""
-    if close and fit(plan.memory.total, plan.memory.total, plan.hardware.memory) is Fit.YES:
+    if close and plan.memory.total <= safe_bytes(plan.hardware.memory):
         close = f"--loss says how the loss is computed; the most that one needs is {plan.most / GIB:,.1f} GiB. "
     ways = [
         f"{option} ({way.memory.total / GIB:,.0f} GiB, step {way.time.total / plan.time.total - 1:+.0%})"

@@ -61,8 +61,8 @@ def _lead(pipes: list[list[int]], plan: RunPlan) -> int:
     return int(result is None or result.is_failed())
 
 
-# By torchrun to its workers, which may handle them. The agent's own handlers would raise here, and torch would write
-# that into a file for its agent, which is not there any more.
+# Signals that torchrun passes on to its workers, which may handle them. In the process of a rank, the handlers of the
+# agent would raise, and torch would write that error into a file that only a living agent removes.
 _PASSED_ON = frozenset(getattr(signal, name) for name in SIGNALS.split(","))
 
 

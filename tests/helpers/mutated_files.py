@@ -43,10 +43,14 @@ WORDS = [
 
 @dataclass(frozen=True)
 class Kind:
-    """Files by their names below a folder, and the words of the commands that read them; {} is the folder."""
+    """Files by their names below a folder, and the words of the commands that read them; {} is the folder.
+
+    They belong together, unless each is sent alone.
+    """
 
     files: Callable[[Path], dict[str, bytes]]
     commands: tuple[tuple[str, ...], ...]
+    alone: bool = False
 
 
 def _recording(folder: Path) -> dict[str, bytes]:
@@ -132,8 +136,8 @@ KINDS = {
     "recording": Kind(_recording, (("diagnose", "{}", "--summary"), ("diagnose", "{}", "--json"))),
     "dumps": Kind(_dumps, (("diagnose", "{}"), ("diagnose", "{}", "--json"))),
     "saved run": Kind(lambda _: {"run.json": _lines(EVERY_KIND)}, (("diagnose", "{}/run.json", "--summary"),)),
-    "logs": Kind(_logs, (("diagnose", "{}"),)),
-    "stacks": Kind(_stacks, (("diagnose", "{}"),)),
+    "logs": Kind(_logs, (("diagnose", "{}"),), alone=True),
+    "stacks": Kind(_stacks, (("diagnose", "{}"),), alone=True),
     "RAS": Kind(_ras, (("diagnose", "{}"),)),
     "progress file": Kind(_progress, (("stats",), ("export", "json"))),
     "export": Kind(_export, (("import", "{}/export.json"), ("stats",))),
@@ -181,7 +185,7 @@ def attack(name: str, seeds: range, folder: Path) -> tuple[list[tuple[int, str]]
             shutil.rmtree(each, ignore_errors=True)
             each.mkdir()
         hit = dice.choice([*originals])
-        sent = {hit: originals[hit]} if name in ("logs", "stacks") else originals
+        sent = {hit: originals[hit]} if kind.alone else originals
         for file, data in sent.items():
             path = (home if name == "progress file" else place) / file
             path.parent.mkdir(parents=True, exist_ok=True)
