@@ -221,12 +221,14 @@ def test_dev_prints_its_usage_and_refuses_unknown_words():
 
 
 @pytest.mark.slow
-def test_a_quick_check_runs_each_demo_once_and_neither_proofs_nor_the_wheel():
+def test_a_quick_check_runs_most_demos_once_and_neither_proofs_nor_the_wheel():
     files = [f"tests/{name}.py" for name in ("content/test_content", "content/test_demos", "project/test_wheel")]
     words = ["-m", "pytest", "--collect-only", "--quick", "-p", "no:cacheprovider", "-o", "addopts=-q", *files]
     listed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     demos = [line.partition("[")[2] for line in listed if "test_a_demo_proves_its_claims" in line]
-    assert sorted(demos) == sorted(f"{path.stem}-2]" for path in ROOT.joinpath("demos").glob("*.py"))
+    two_ranks = {f"{path.stem}-2]" for path in ROOT.joinpath("demos").glob("*.py")}
+    assert set(demos) <= two_ranks
+    assert len(two_ranks) * 3 / 4 <= len(demos) == len(set(demos)) < len(two_ranks)
     assert not [line for line in listed if "test_every_proof" in line or "test_wheel" in line]
 
 
