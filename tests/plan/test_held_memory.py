@@ -12,15 +12,18 @@ from ddpquiz.plan.activations import Loss, Split, input_bytes, kept_bytes, loss_
 
 TOKENS, VOCABULARY, RANKS = 512, 4096, 2
 HEAD = f"""\
-import os, sys
+import gc, os, sys
 sys.path.insert(0, {str(Path(small.__file__).parent)!r})
 import torch, torch.distributed as dist, torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
 def allocated(run):
     \"\"\"Return the most bytes that were allocated at once, and those at the end.\"\"\"
+    gc.collect()
+    gc.disable()  # the collector frees what an earlier run held at a moment that nobody chose
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
         kept = run()
+    gc.enable()
     now = most = 0
     events = [each for each in found.profiler.kineto_results.events() if each.name() == "[memory]"]
     for event in sorted(events, key=lambda event: event.start_ns()):
