@@ -75,9 +75,10 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFolder:
-    """Launcher to server: remove this folder at your end, if it is still there: then the launcher was killed."""
+    """Launcher to server: at your end, remove the folder in `place` whose name begins so: we were killed."""
 
-    path: str
+    place: str
+    prefix: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.forks import (
@@ -65,7 +66,7 @@ class _Server:
         self.channel = channel
         self.runs: dict[int, _LiveRun] = {}
         self.to_preload: list[str] = []
-        self.folders: list[str] = []  # for temporary files
+        self.temporary: list[messages.TemporaryFolder] = []
         self.is_spread = True  # over small pages, which are slow to fork
         self.has_run = False
         self.wake, self.wake_end = os.pipe()
@@ -105,8 +106,9 @@ class _Server:
             run.kill()
             run.wait_for_agent()
         kill_orphans(())  # the ranks, too: what they leave comes to us only as long as we live
-        for folder in self.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for each in self.temporary:
+            for folder in Path(each.place).glob(f"{each.prefix}*"):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def idle_time(self) -> float | None:
         """How many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
@@ -139,8 +141,8 @@ class _Server:
                 self.channel.send(probe_machine())
             case messages.Preload(modules):
                 self.to_preload += modules
-            case messages.TemporaryFolder(path):
-                self.folders.append(path)
+            case messages.TemporaryFolder():
+                self.temporary.append(message)
             case messages.RunPlan():
                 self.start(message)
             case messages.SignalRanks(number, which) if number in self.runs:

@@ -1,6 +1,7 @@
 """The connection of this process to the server that forks ranks: made at the first use, and closed at the end."""
 
 import atexit
+import os
 import re
 import select
 import subprocess
@@ -134,9 +135,9 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     serving = server()
     while not serving.is_ready(timeout=None):  # until it has imported torch, it would be killed with us
         pass
-    folder = tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True)
-    serving.send(TemporaryFolder(folder.name))
-    return folder
+    prefix = f"ddpquiz-{os.urandom(8).hex()}-"
+    serving.send(TemporaryFolder(tempfile.gettempdir(), prefix))  # before it exists: we may be killed right after
+    return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 
 def close() -> None:

@@ -205,6 +205,25 @@ def test_a_check_of_a_lab_that_is_killed_leaves_no_folder(tmp_path):
     assert [*temporary.iterdir()] == []
 
 
+KILLED_AT_ONCE = """\
+import os, signal, tempfile
+from ddpquiz.ranks.server_connection import temporary_folder
+make = tempfile.mkdtemp
+tempfile.mkdtemp = lambda *words: (make(*words), os.kill(os.getpid(), signal.SIGKILL))
+temporary_folder()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the server does not outlive the launcher")
+def test_a_launcher_that_is_killed_right_after_it_made_a_folder_leaves_none(tmp_path):
+    done = subprocess.run([sys.executable, "-c", KILLED_AT_ONCE], cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path)})
+    assert done.returncode == -signal.SIGKILL
+    end_by = time.monotonic() + 60
+    while any(tmp_path.iterdir()) and time.monotonic() < end_by:
+        time.sleep(0.02)
+    assert [*tmp_path.iterdir()] == []
+
+
 PAGES = """\
 import ctypes, mmap, re
 from ddpquiz.ranks.forks import LARGE_PAGE, MADV_COLLAPSE, use_large_pages

@@ -58,7 +58,8 @@ def words(node):
 def hotkeys():
     """Each `Hotkey(...)` of the package, once for each key and each meaning that it may have."""
     for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        source = file.read_text()
+        for node in ast.walk(ast.parse(source)) if "Hotkey(" in source else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Hotkey":
                 given = {each.arg: each.value for each in node.keywords}
                 also = list(ast.walk(given["also"])) if "also" in given else []
