@@ -156,8 +156,8 @@ def test_letters_of_a_typed_answer_skip_nothing(home):
 
 def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
     terminal = sample(home, "test", "ddp", "--kind", "output", width=40, height=12)
-    terminal.wait("with esc: ")
-    assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · with esc: ? help · q quit")
+    terminal.wait("esc then: ")
+    assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · esc then: ? help · q quit")
 
 
 def test_ending_a_test_early_prints_the_command_that_goes_on_with_the_same_rules(home):

@@ -188,7 +188,7 @@ def test_no_prediction_is_s_and_leaving_is_q_or_escape(question):
 def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
     asking = keyed(PRINTS, *"qs?")
     assert foot(asking).splitlines() == snapshot(
-        ["> qs?_ ", "enter answer · with esc: s no prediction · ? help · q leave"]
+        ["> qs?_ ", "enter answer · esc then: s no prediction · ? help · q leave"]
     )
     assert foot(keyed(PRINTS, "escape")).splitlines()[1] == "s no prediction · ? help · q leave"
     asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")

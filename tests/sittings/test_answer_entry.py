@@ -31,8 +31,9 @@ def test_a_number_is_typed_with_its_unit_too(progress):
 
 @pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
 def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after_escape(progress, question):
-    seat = press(quizzing(progress, question, BYTES, BYTES), *"hsxu?q d")
-    assert "> hsxu?q d_" in screen(seat)
+    first = "h" if question is PRINTS else "2"
+    seat = press(quizzing(progress, question, BYTES, BYTES), first, *"sxu?q d")
+    assert f"> {first}sxu?q d_" in screen(seat)
     assert (seat.quiz.place, seat.quiz.hints, seat.left) == (0, 0, False)
     assert "> _" in screen(press(seat, "ctrl+u"))
     assert "x solution · s skip" in screen(press(seat, "escape"))
@@ -54,7 +55,7 @@ def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after
 def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progress):
     console = style.console(io.StringIO(), width=40)
     console.print(press(quizzing(progress, PRINTS), *"[4.").foot(40))
-    assert console.file.getvalue() == snapshot("> [4._ \nenter answer · with esc: ? help · q quit\n")
+    assert console.file.getvalue() == snapshot("> [4._ \nenter answer · esc then: ? help · q quit\n")
 
 
 def test_a_key_after_escape_that_is_not_a_command_goes_on_with_the_text(progress):
@@ -91,10 +92,22 @@ def test_a_cursor_moves_in_an_answer_that_is_typed(progress):
     assert "✓ Right" in screen(press(seat, "enter"))
 
 
-@pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
+@pytest.mark.parametrize("question", [STEPS, HOOKS], ids=lambda question: question.kind)
+def test_before_the_first_digit_letters_are_keys(progress, question):
+    hinted = replace(question, hints=("Count.", "Add."))
+    seat = quizzing(progress, hinted, BYTES)
+    assert "\nenter answer · h hint (2) · x solution · s skip" in screen(seat)
+    assert "Hint 1  Count." in screen(press(seat, "h"))
+    assert "\nenter answer · esc then: h hint (1) · x solution" in screen(press(seat, "1"))
+    assert "> 1h_" in screen(press(seat, "h"))
+    assert "Hint 2  Add." in screen(press(seat, "backspace", "backspace", "h"))
+    assert "> x_" in screen(press(seat, "paste:x"))
+    assert "This is the solution" in screen(press(seat, "ctrl+u", "x"))
+
+
 @pytest.mark.parametrize("letter", list("hxsuf"))
-def test_a_key_that_is_given_as_an_answer_is_not_judged(progress, question, letter):
-    seat = press(quizzing(progress, question), letter, "enter")
+def test_a_key_that_is_given_as_an_answer_is_not_judged(progress, letter):
+    seat = press(quizzing(progress, PRINTS), letter, "enter")
     assert f"`{letter}` is a key: press esc, then {letter}.\n" in screen(seat)
     assert "> _" in screen(seat)
     assert progress.log() == []

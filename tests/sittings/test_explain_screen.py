@@ -25,7 +25,7 @@ in your own words; ctrl+d, or enter on an empty line, ends it
 
 > The root is a bottleneck.
   q?u1_
-ctrl+d check · with esc: h hint · e editor · s skip · d demo · ? help · q quit""")
+ctrl+d check · esc then: h hint · e editor · s skip · d demo · ? help · q quit""")
     )
 
 
@@ -66,8 +66,8 @@ enter go on · 1-3 tick · u undo · d demo · f flag · ? help · q quit\
 
 def test_the_keys_that_grade_are_named_when_they_do(progress):
     seat = explaining(progress)
-    assert "\nctrl+d check · with esc: h hint" in screen(press(seat, "A", "enter", "b"))
-    assert "\nctrl+d/enter check · with esc: h hint" in screen(press(seat, "enter"))
+    assert "\nctrl+d check · esc then: h hint" in screen(press(seat, "A", "enter", "b"))
+    assert "\nctrl+d/enter check · esc then: h hint" in screen(press(seat, "enter"))
     assert press(seat, "enter").state.checking
 
 

@@ -115,7 +115,7 @@ def test_the_help_says_what_a_demo_before_the_answer_costs(progress):
 
 def test_undo_is_named_wherever_it_works(progress):
     seat = press(quizzing(progress, BYTES, PRINTS, BYTES), "s")
-    assert screen(seat).endswith("enter answer · with esc: h hint (1) · u undo · x solution · ? help · q quit")
+    assert screen(seat).endswith("enter answer · esc then: h hint (1) · u undo · x solution · ? help · q quit")
     assert "h hint (2) · u undo" in screen(press(seat, "escape", "s"))
 
 

@@ -92,7 +92,7 @@ def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     for number, key in enumerate([*keys, *after_escape]):
         line.append(" · " if number else "", style="quiet")
-        line.append("with esc: " if number == len(keys) else "")
+        line.append("esc then: " if number == len(keys) else "")
         line.append(key.key, style="key").append(f" {key.does}")
     return line
 

@@ -47,7 +47,7 @@ from ddpquiz.terminal.pages.lesson_steps import (
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line, is_typed
+from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
 
@@ -329,13 +329,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if self._started:
             return [_STOP, HELP, _LEAVE]
         if self.page is _Page.ASK and self.answering:
-            return self._question_keys(self.answering.question)
+            return self.answer_keys(self.answering.question)
         return [*self._forward_keys(), *self._page_keys(), HELP, _STAGES, _LEAVE]
-
-    def _question_keys(self, question: Question) -> list[Hotkey]:
-        if not is_typed(question):
-            return [*self.entry.keys(question), *self.escape_keys()]
-        return self.escape_keys() if self.escaped else self.entry.keys(question)
 
     def escape_keys(self) -> list[Hotkey]:
         state = self._quiz()

@@ -173,7 +173,8 @@ class PredictionScreen(AnswerScreen):
     def enter(self, key: str) -> None:
         """Add a key to the answer; enter without an answer asks for one."""
         if key == "enter" and not self.entry.text:
-            how = "Type an answer, or press esc, then s," if self.typing else "Choose an answer, or press s"
+            escape = "esc, then " if self.writing and not self.letters_are_keys else ""
+            how = f"{'Type' if self.typing else 'Choose'} an answer, or press {escape}s"
             self.note = f"{how} to run the demo without a prediction."
         else:
             super().enter(key)
@@ -202,10 +203,7 @@ class PredictionScreen(AnswerScreen):
         return [field] if self.typing else []
 
     def keys(self) -> list[Hotkey]:
-        keys = self.entry.keys(self._posed.question)
-        if not self.typing:
-            return [*keys, *_COMMANDS]
-        return self.escape_keys() if self.escaped else keys
+        return self.answer_keys(self._posed.question)
 
     def escape_keys(self) -> list[Hotkey]:
         return list(_COMMANDS)

@@ -47,20 +47,26 @@ class TypingScreen(KeyScreen):
     def changes_text(self, key: str) -> bool:
         """Whether a key changes the text or moves the cursor in it."""
 
+    @property
+    def letters_are_keys(self) -> bool:
+        """Whether letters are keys although one types, since the text cannot begin with one."""
+        return False
+
     def commands(self) -> list[Hotkey]:
-        return self.escape_keys() if self.writing and not self.escaped else []
+        return self.escape_keys() if self.writing and not self.escaped and not self.letters_are_keys else []
 
     def handle_key(self, key: str) -> None:
         if self.helping or not self.writing:
             self.obey(key)
             return
         is_command, self.escaped = self.escaped and pasted(key) is None, False
+        obeys = is_command or (self.letters_are_keys and pasted(key) is None)
         self.note = ""
         if key == ESCAPE:
             self.escaped = True
             if is_command:
                 self.obey(key)
-        elif (key == HELP.key and not self.text) or (is_command and key in {each.key for each in self.escape_keys()}):
+        elif (key == HELP.key and not self.text) or (obeys and key in {each.key for each in self.escape_keys()}):
             self.obey(key)
         elif not is_command or len(key) == 1:
             self.enter(key)
@@ -176,6 +182,18 @@ class AnswerScreen(TypingScreen):
     @property
     def writing(self) -> bool:
         return self.typing is not None
+
+    @property
+    def letters_are_keys(self) -> bool:
+        posed = self.typing
+        return posed is not None and posed.question.kind is not Kind.OUTPUT and not self.text
+
+    def answer_keys(self, question: Question) -> list[Hotkey]:
+        """The keys that answer a question, and those besides them that need no escape now."""
+        if self.escaped:
+            return self.escape_keys()
+        own = self.entry.keys(question)
+        return own if self.writing and not self.letters_are_keys else [*own, *self.escape_keys()]
 
     def enter(self, key: str) -> None:
         posed = self.answering

@@ -38,7 +38,6 @@ from ddpquiz.terminal.sittings.question_view import (
     command_line,
     is_calculation,
     is_command,
-    is_typed,
 )
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
@@ -264,8 +263,9 @@ class QuizScreen(AnswerScreen, SittingScreen):
         has_demo = self._demo is not None
         if self._reviewed is not None:
             return _review_keys(self._exam, self._reviewed)
-        keys = _key_line(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
-        return inside(keys, self.quiz, self.leave)
+        if posed := self.answering:
+            return self.answer_keys(posed.question)
+        return inside(_key_line(self.quiz, self._flag_key(), demo=has_demo), self.quiz, self.leave)
 
     def escape_keys(self) -> list[Hotkey]:
         keys = _command_keys(self.quiz, self._flag_key(), demo=self._demo is not None)
@@ -660,8 +660,8 @@ LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the s
 _SURE = ("guess", "unsure", "fairly", "sure")
 
 
-def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
-    """The keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
+def _key_line(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
+    """The keys that work while no question is answered; `demo` says whether there is one to run."""
     demos = [DEMO] if demo else []
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
@@ -676,14 +676,10 @@ def _key_line(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bo
     if quiz.judged:
         go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
         return [*go_on, *_proof_key(question), *demos, *_back(quiz), flag, HELP, QUIT]
-    if quiz.pending:
-        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
-        said = zip(words, confidence_keys(chance(question)).items(), strict=True)
-        rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
-        return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
-    if not is_typed(question):
-        return [*entry.keys(question), *_command_keys(quiz, flag, demo=demo)]
-    return _command_keys(quiz, flag, demo=demo) if escaped else entry.keys(question)
+    words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
+    said = zip(words, confidence_keys(chance(question)).items(), strict=True)
+    rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+    return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
 
 
 def _proof_key(question: Question) -> list[Hotkey]:
