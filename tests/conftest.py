@@ -47,7 +47,7 @@ for name in _UNWANTED:
     os.environ.pop(name, None)
 os.environ["TERM"] = "xterm-256color"
 
-for number in (signal.SIGHUP, signal.SIGINT):  # both are ignored under nohup, or in the background of a script
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGINT):  # ignored under nohup, or in the background of a script
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)  # still ignored here, but the default in what we start
 

@@ -31,7 +31,7 @@ def fork(work: Callable[[], Any], close: list[int]) -> int:
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for reset in (signal.SIGCHLD, signal.SIGHUP):
+        for reset in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):  # even if our shell ignores them
             signal.signal(reset, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         die_with(parent)

@@ -48,7 +48,8 @@ HASH = "hash"  # of each interpreter; forked ranks share one
 
 def unlike_a_plain_shell():
     """Make this process one whose settings are no defaults, as a launcher may find them."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    for ignored in (signal.SIGUSR1, signal.SIGHUP, signal.SIGQUIT):  # nohup ignores one, a shell's background another
+        signal.signal(ignored, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     os.umask(0o027)
     os.nice(1)

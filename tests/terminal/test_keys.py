@@ -248,6 +248,20 @@ def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(number):
     shell.close(force=True)
 
 
+def test_a_signal_that_the_shell_ignores_ends_nothing():
+    shell = _shell()
+    shell.sendline(f"trap '' HUP QUIT; {sys.executable} -c '{PROGRAM_FOR_SHELL}'; echo status $?")
+    shell.expect("pid ([0-9]+)\r")
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        os.kill(int(shell.match[1]), number)
+    for key in "12":
+        shell.send(key)
+        shell.expect_exact(f"<{key}>")
+    shell.send("x")
+    shell.expect_exact("status 0")
+    shell.close(force=True)
+
+
 def test_ctrl_z_stops_and_fg_asks_for_a_repaint():
     shell = _shell()
     shell.sendline(f"{sys.executable} -c '{PROGRAM_FOR_SHELL}'; echo status $?")
