@@ -11,6 +11,7 @@ import multiprocessing.process
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -38,6 +39,7 @@ def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
     os.dup2(err, 2)
     os.environ.clear()
     os.environ.update(plan.environment, TORCHELASTIC_SIGNALS_TO_HANDLE=SIGNALS)
+    tempfile.tempdir = plan.temporary
     sys.stdin = None  # else multiprocessing would close it in the ranks
     os.chdir(plan.cwd)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds

@@ -52,6 +52,7 @@ class RunPlan:
     cwd: str
     epoch: float  # time.monotonic() when the run was requested; all times of events count from here
     environment: Mapping[str, str]
+    temporary: str  # the folder for what torchrun's agent writes for itself, if it leads the run
     claims: tuple[ClaimText, ...]
     preload: tuple[str, ...]
     open_files: int  # the soft limit on open files that the ranks get

@@ -3,16 +3,18 @@
 import errno
 import os
 import select
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ddpquiz.errors import UserError
+from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import forks, messages
 from ddpquiz.ranks.device import Device
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.script import Script
-from ddpquiz.ranks.server_connection import ServerConnection, preloads
+from ddpquiz.ranks.server_connection import ServerConnection, preloads, temporary_folder
 
 PASSES = 2  # over the pipes: the rank that is read first may report what another one wrote before
 REST = 0.002  # seconds in which lines gather: to be woken for every line costs ranks more than to write it
@@ -31,13 +33,20 @@ class Processes:
         self.pids: dict[int, int] = {}  # rank -> process id, of living ranks
         self.over = False
         self._stop_by: float | None = None  # when the server should have stopped the run
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._oom_kills = forks.oom_kills()
         self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
         ends = self._open_pipes()
+        # What a demo and torchrun's agent write for themselves must go even if all of us are killed
+        is_demo = script.path.parent == demos_dir()
+        if is_demo or request.restarts:
+            self._temporary = temporary_folder()
+        temporary = self._temporary.name if self._temporary else ""
+        environment = _environment(request, device, ranks) | ({"TMPDIR": temporary} if is_demo else {})
         plan = messages.RunPlan(
             number=self.number, request=request, script=str(script.path), ranks=ranks,
             backend=device.backend, shares_gpus=device.is_shared, no_nccl=device.lack, cwd=str(Path.cwd()),
-            epoch=self.epoch, environment=_environment(request, device, ranks), claims=script.claims,
+            epoch=self.epoch, environment=environment, temporary=temporary, claims=script.claims,
             preload=preloads(script.source), open_files=server.open_files, pack=script.pack,
         )  # fmt: skip
         server.send(plan, ends)
@@ -188,6 +197,8 @@ class Processes:
         for fd in self.pipes:
             os.close(fd)
         self.pipes.clear()
+        if self._temporary:
+            self._temporary.cleanup()
 
 
 def _environment(request: Request, device: Device, ranks: int) -> dict[str, str]:

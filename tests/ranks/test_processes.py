@@ -187,16 +187,26 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the server does not outlive the launcher")
-def test_a_check_of_a_lab_that_is_killed_leaves_no_folder(tmp_path):
-    temporary = tmp_path / "temporary"
+@pytest.mark.parametrize(
+    ("words", "appears"),
+    [
+        pytest.param(["lab", "ring-all-reduce", "--check", "--dir", "{files}"], "*", id="lab"),
+        pytest.param(["demo", "elastic", "--nproc", "2"], "ddpquiz-*/elastic-*", id="demo"),
+        pytest.param(["run", "-n", "2", "--max-restarts", "1", "{script}"], "*", id="agent"),
+    ],
+)
+def test_a_command_that_is_killed_leaves_no_files(tmp_path, words, appears):
+    temporary, script = tmp_path / "temporary", tmp_path / "script.py"
     temporary.mkdir()
+    script.write_text("import time\ntime.sleep(600)\n")
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "ddpquiz", "lab", "ring-all-reduce", "--check", "--dir", tmp_path / "files"],
+        [sys.executable, "-m", "ddpquiz", *(word.format(files=tmp_path / "files", script=script) for word in words)],
         stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | {"TMPDIR": str(temporary)},
     )  # fmt: skip
     end_by = time.monotonic() + 60
-    while not any(temporary.iterdir()) and time.monotonic() < end_by:
-        assert launcher.poll() is None, "the check ended early"
+    while not any(temporary.glob(appears)):
+        assert launcher.poll() is None, "it ended early"
+        assert time.monotonic() < end_by
         time.sleep(0.005)
     launcher.kill()
     launcher.wait()
