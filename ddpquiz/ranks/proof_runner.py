@@ -278,7 +278,10 @@ class CodeRun(_FollowedRun):
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
         request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)
-        super().__init__(request, limit)
+        try:
+            super().__init__(request, limit)
+        except UserError as error:
+            raise UserError(str(error).replace(str(script), name)) from None
 
     def __enter__(self) -> Self:
         return self

@@ -26,7 +26,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     assert log(home) == [("review", "ring/one", 1, None)]  # saved before the next card was painted
     terminal.press("u", "Back of one")
     terminal.press("3", "see again in 2 days · u undo")
-    terminal.press("?", "Keys that work here")
+    terminal.press("?", "Keys of this screen")
     terminal.press("?", "Front of two")
     terminal.press("\r", "Back of two")
     terminal.press("\r", "Front of three")

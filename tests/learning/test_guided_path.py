@@ -310,7 +310,7 @@ def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
     terminal.press("\r", "step 4 of 8")
     for step in (5, 6, 7, 8):
         terminal.press("s", f"step {step} of 8")
-    done = terminal.press("s", "2 cards +▸ next", "new cards of this lesson come next")
+    done = terminal.press("s", "2 cards +▸ next", "new cards of this lesson wait")
     assert "You can now" not in done  # most of its steps were skipped
     assert "come next" not in terminal.press("s", "Next is 3 of 3")
     terminal.press("\r", "^3 of 3: lab", "is still to be written")

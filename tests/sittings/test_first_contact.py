@@ -51,7 +51,7 @@ def test_who_leaves_it_out_comes_to_the_home_screen_and_q_leaves(tmp_path):
     terminal = first(tmp_path)
     terminal.wait("Which ranks will hold the sum")
     terminal.press("x", "lists the keys")
-    terminal.press("?", "Keys that work here")
+    terminal.press("?", "Keys of this screen")
     terminal.press("?", "1-3 answer")
     terminal.press("\x1b", "Next +enter")
     terminal.press("q")

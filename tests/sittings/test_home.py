@@ -371,7 +371,7 @@ def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
     terminal.press("\r", "An idea")
     terminal.press("\x1b", "q home")
     terminal.press("qtd", "enter begin")
-    terminal.press("?", "Keys that work here")
+    terminal.press("?", "Keys of this screen")
     terminal.press("qq")
     assert terminal.end() == 0
     assert "Question" not in terminal.raw

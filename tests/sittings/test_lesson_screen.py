@@ -18,6 +18,7 @@ from ddpquiz.cli.app import app
 from ddpquiz.curriculum import pack_consent, pack_store, packs
 from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
 from ddpquiz.curriculum.loading import load_pack
+from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery
 from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
 from ddpquiz.learning.progress import Progress
@@ -414,8 +415,8 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-3 new cards of this lesson come next. `study` deals 10 new ones a day, and each
-again just before you would forget it.
+3 new cards of this lesson wait for `study`: it deals 10 new ones a day, and
+each again just before you would forget it.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
@@ -498,7 +499,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "✗ yours|✓ right", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson come next", "▸ next")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson wait", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"
@@ -551,3 +552,5 @@ def test_a_fault_in_the_learners_own_version_is_named_with_its_file():
     with begin_listing("ring", SUM, "import torch\nraise ValueError('mine')", "ring-1.py") as run:
         observed = run.finish()
     assert "at ring-1.py:2: mine" in observed.failed
+    with pytest.raises(UserError, match=r"^ring-1\.py:2: '\(' was never closed"):
+        begin_listing("ring", SUM, "import torch\nprint(", "ring-1.py")

@@ -82,7 +82,7 @@ def test_two_buttons_are_two(progress):
 def test_help_says_what_the_keys_do_that_work_now(progress):
     assert screen(press(studying(progress, CARDS), "space", "?")) == (
         snapshot("""\
-Keys that work here
+Keys of this screen
 
 1      you did not know it; it comes again in this sitting
 2      you knew it, with trouble; it comes once more at the end of this sitting

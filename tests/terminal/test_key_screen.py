@@ -190,7 +190,7 @@ def test_the_line_of_keys_and_the_keyboard_name_the_same_keys(named, names):
 def test_help_is_left_by_the_keys_that_go_back_and_by_no_other(back):
     shown = play(Counter(), ScriptedKeys("?", "x", "space", "n", back, "x", "q"))
     assert shown.obeyed == ["x", "q"]
-    assert ["Keys that work here" in frame for frame in shown.frames] == [False, *[True] * 4, False, False]
+    assert ["Keys of this screen" in frame for frame in shown.frames] == [False, *[True] * 4, False, False]
 
 
 @pytest.mark.parametrize("key", ["ctrl+d", "eof"])
@@ -245,7 +245,7 @@ def test_any_page_of_a_run_is_left_by_the_keys_that_go_back_and_the_one_that_ope
 def test_a_page_of_a_run_leads_to_the_others_and_help_goes_back_to_where_it_was_opened(ended):
     ended.loop(ended.screen, ScriptedKeys("1", "tab", "?", "v", "?", "?", "ctrl+c"))
     frames = ended.screen.console.file.getvalue().split("\x1b[?2026h")[-7:]
-    marks = ["2 ranks on", "line 99", "line 98", "Keys that work here", "read here", "Keys that work", "read here"]
+    marks = ["2 ranks on", "line 99", "line 98", "Keys of this screen", "read here", "Keys of this", "read here"]
     assert all(mark in frame for mark, frame in zip(marks, frames, strict=True))
 
 

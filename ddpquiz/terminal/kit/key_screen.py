@@ -105,7 +105,7 @@ def note_lines(note: str) -> list[RenderableType]:
 def help_page(keys: Iterable[Hotkey]) -> RenderableType:
     """Draw the page of help: what each key does."""
     return Group(
-        Text("Keys that work here", style="head"),
+        Text("Keys of this screen", style="head"),
         Text(),
         columns((Text(key.key, style="key"), Text(key.more or key.does)) for key in keys),
     )

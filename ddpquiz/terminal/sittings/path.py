@@ -264,8 +264,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
-        come = plural(new, "new card of this lesson comes", "new cards of this lesson come")
-        back = f"{come} next. `study` deals {NEW_A_DAY} new ones a day, and each again just before you would forget it."
+        wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
+        back = f"{wait} for `study`: it deals {NEW_A_DAY} new ones a day, and each again just before you would forget it."
     elif ahead:
         soonest = min(ahead)
         when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
