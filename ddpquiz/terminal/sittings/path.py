@@ -265,7 +265,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
-        back = f"{wait} for `study`: it deals {NEW_A_DAY} new ones a day, and each again just before you would forget it."
+        deals = f"{NEW_A_DAY} new ones a day, and each again just before you would forget it"
+        back = f"{wait} for `study`: it deals {deals}."
     elif ahead:
         soonest = min(ahead)
         when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
