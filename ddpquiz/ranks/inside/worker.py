@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,8 +23,8 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from ddpquiz.events.event import Claimed, ClaimText, Started
-from ddpquiz.ranks.claims import REPORT, report_claims
+from ddpquiz.events.event import Started
+from ddpquiz.ranks.claims import REPORT, report_claims, reporter
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
@@ -134,7 +133,7 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     main.__loader__ = SourceFileLoader("__main__", path)
     if "__annotations__" in vars(sys.modules["__main__"]):  # not in all versions of Python
         main.__annotations__ = {}
-    main.__dict__[REPORT] = _claim_reporter(writer, plan.claims)
+    main.__dict__[REPORT] = reporter(plan.claims, writer)
     sys.modules["__main__"] = main
     if "__mp_main__" in sys.modules:  # what a spawned process sends back names the script so
         sys.modules["__mp_main__"] = main
@@ -173,21 +172,6 @@ def _become_module(main: types.ModuleType, name: str) -> None:
         main.__spec__ = importlib.util.find_spec(f"{name}.__main__")
     if spec := main.__spec__:
         main.__dict__.update(__package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
-
-
-def _claim_reporter(writer: EventWriter, known: Sequence[ClaimText]) -> Callable[[int, object], bool]:
-    """What the asserts of the script call with their line and the value that they test."""
-    lines = {claim.line for claim in known}
-    reported: set[tuple[int, bool]] = set()
-
-    def report(line: int, value: object) -> bool:
-        held = bool(value)
-        if line in lines and (line, held) not in reported:
-            reported.add((line, held))
-            writer.send(Claimed(writer.now(), writer.rank, line, held))
-        return held
-
-    return report
 
 
 def _offer_stacks(rank: int) -> None:
