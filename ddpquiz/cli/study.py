@@ -11,8 +11,9 @@ from ddpquiz.cli import completion, session
 from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
+from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.study import CARDS, StudyChoice, ask_cards
+from ddpquiz.terminal.sittings.study import ask_cards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class StudyOptions(StudyChoice):
     ] = None
     level: LevelOption = None
     track: TrackOption = None
-    count: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = CARDS
+    count: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = CARDS_A_SITTING
     new: Annotated[
         int | None,
         typer.Option(min=0, help="New cards per day, at most. [default: 10; no limit for concepts that you name]"),

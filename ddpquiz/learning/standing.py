@@ -1,20 +1,53 @@
-"""Where a learner stands over all concepts, and what to do next."""
+"""Where a learner stands over all concepts, what to do next, and which cards study asks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
-from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Card, Concept
 from ddpquiz.learning.guided_path import GuidedPath
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.schedule import Memory
-from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon
+from ddpquiz.learning.schedule import Memory, Schedule, study_day
+from ddpquiz.learning.study import (
+    MORE,
+    QueueRules,
+    Sitting,
+    begin,
+    choose_cards,
+    coming_again,
+    due_now,
+    due_soon,
+    sort_new,
+)
 from ddpquiz.plural import plural
 
+CARDS_A_SITTING = 20  # unless another number is asked for
 NEW_A_DAY = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyChoice:
+    """Which cards to ask, and how: what the options of `ddpquiz study` say."""
+
+    concept: Sequence[str] | None = None
+    level: str | None = None
+    track: str | None = None
+    count: int = CARDS_A_SITTING
+    new: int | None = None
+    retention: float | None = None
+    every: bool = False  # also new cards of concepts that were proven strong
+    taught: bool = False  # only those that the lesson teaches
+    cram: bool = False
+    two_button: bool = False
+
+    @property
+    def a_day(self) -> int | None:
+        """New cards per day; None, without a limit, where concepts were named and no number was given."""
+        return self.new if self.new is not None else None if self.concept else NEW_A_DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +129,8 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     strong = strengths(progress.last_answers(), day)
     here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
-    waiting = unread(progress, concepts)
-    unseen = [card for card in cards if card.key not in seen and card.concept not in waiting]
-    offered = [card for card in unseen if card.concept not in here or here[card.concept].label is not Label.STRONG]
+    unseen = [card for card in cards if card.key not in seen]
+    offered = sort_new(unseen, unread(progress, concepts), _proven(strong)).offered
     untested = [concept for concept in concepts if concept.id not in here]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
@@ -131,6 +163,32 @@ def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
     """
     names = [concept.id for concept in concepts]
     return frozenset(names) - (progress.concepts() & frozenset(names) or frozenset(names[:1]))
+
+
+def _proven(known: Mapping[str, Strength]) -> set[str]:
+    """The concepts that answers to questions have proven strong."""
+    return {name for name, strength in known.items() if strength.label is Label.STRONG}
+
+
+def begin_study(
+    catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime
+) -> Sitting:
+    """A sitting that asks some of these cards, with the first one on screen."""
+    day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
+    memories = {key: memory for key, memory in progress.memories().items() if key in here}
+    hidden = progress.hidden(day)
+    rules = QueueRules(
+        limit=choice.count,
+        new=len(cards) if a_day is None else new_left(memories, day, a_day),
+        cram=choice.cram,
+        hidden=hidden,
+        proven=() if choice.every else _proven(strengths(progress.last_answers(), day)),
+        unread=() if choice.concept or choice.track else unread(progress, catalog.concepts),
+        earlier=progress.grades(day),
+    )
+    asked = {key: memory for key, memory in memories.items() if key not in hidden}
+    chosen = choose_cards(cards, memories, day, rules)
+    return begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
 
 
 def streak(days: Iterable[date], today: date) -> int:

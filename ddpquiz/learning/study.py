@@ -78,9 +78,8 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
     room = rules.limit - len(soon) - len(last)
     due = [(card, memory) for card, memory in seen if memory.due <= day and card.key not in again]
     chosen = _due_first(due, day, room, cards)
-    unseen = [card for card, key in asked if key not in memories]
-    offered = [card for card in unseen if card.concept not in rules.unread]
-    fresh = [card for card in offered if card.concept not in rules.proven]
+    never_seen = sort_new([card for card, key in asked if key not in memories], rules.unread, rules.proven)
+    fresh = never_seen.offered
     of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
@@ -89,10 +88,26 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
         (*once[:GAP], *soon, *once[GAP:], *last),
         due_held=len(due) - len(chosen),
         later=len(of_today) - len(new_cards),
-        held=tuple(fresh[len(new_cards) :]),
-        proven_held=len(offered) - len(fresh),
-        unread_held=len(unseen) - len(offered),
+        held=fresh[len(new_cards) :],
+        proven_held=never_seen.proven,
+        unread_held=never_seen.unread,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NewCards:
+    """Cards never seen: those that study offers, and how many it does not."""
+
+    offered: tuple[Card, ...]
+    proven: int  # of concepts that were proven strong
+    unread: int  # of concepts whose lesson has not begun
+
+
+def sort_new(unseen: Sequence[Card], unread: Collection[str], proven: Collection[str]) -> NewCards:
+    """Which cards that were never seen are offered: their lesson has begun, and their concept is not proven strong."""
+    begun = [card for card in unseen if card.concept not in unread]
+    offered = tuple(card for card in begun if card.concept not in proven)
+    return NewCards(offered, proven=len(begun) - len(offered), unread=len(unseen) - len(begun))
 
 
 def _due_first(due: list[tuple[Card, Memory]], day: date, room: int, cards: Sequence[Card]) -> list[Card]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, advise, count_standing
+from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, StudyChoice, advise, count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
@@ -20,7 +20,7 @@ from ddpquiz.terminal.pages.stats import Stats, streak
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
-from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards, forecast, more_key
+from ddpquiz.terminal.sittings.study import ask_cards, forecast, more_key
 
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")

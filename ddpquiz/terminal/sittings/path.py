@@ -21,7 +21,7 @@ from ddpquiz.learning.guided_path import (
     route,
 )
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY
+from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice
 from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
@@ -190,13 +190,10 @@ class PathScreen(SittingScreen):
             self.note = "The demo did not run to its end; its stage stays open."
 
     def ask_cards(self) -> None:
-        from ddpquiz.terminal.sittings.study import StudyChoice, ask_cards  # the lesson does not wait for it
+        from ddpquiz.terminal.sittings.study import ask_cards  # the lesson does not wait for it
 
-        ask_cards(
-            self._stage(StageName.CARDS),
-            StudyChoice(concept=[self.path.concept.id], every=True, taught=True),
-            console(),
-        )
+        choice = StudyChoice(concept=[self.path.concept.id], every=True, taught=True)
+        ask_cards(self._stage(StageName.CARDS), choice, console())
 
     def ask_questions(self, count: int) -> None:
         from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the lesson does not wait for it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.schedule import Grade, Schedule, study_day
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
 from ddpquiz.learning.study import (
     MORE,
     Hiding,
@@ -63,7 +63,6 @@ _GRADES = {
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 _NEXT_LESSON = ("ddpquiz learn", "begin the next lesson, whose cards are new")
-CARDS = 20  # of a sitting, unless another number is asked for
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
@@ -73,39 +72,6 @@ WELCOME = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyChoice:
-    """Which cards to ask, and how: what the options of `ddpquiz study` say."""
-
-    concept: Sequence[str] | None = None
-    level: str | None = None
-    track: str | None = None
-    count: int = CARDS
-    new: int | None = None
-    retention: float | None = None
-    every: bool = False
-    taught: bool = False  # only those that the lesson teaches
-    cram: bool = False
-    two_button: bool = False
-
-    @property
-    def a_day(self) -> int | None:
-        """New cards per day; None, without a limit, where concepts were named and no number was given."""
-        return self.new if self.new is not None else None if self.concept else standing.NEW_A_DAY
-
-    @property
-    def filtered(self) -> str:
-        """The command line that chooses from the same cards."""
-        return command_words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
-
-    @property
-    def command(self) -> str:
-        """The command line that was given, without the number of new cards."""
-        count = None if self.count == CARDS else self.count
-        flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
-        return command_words(self.filtered, **{"--count": count, **flags})
-
-
 def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
     """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
     catalog, progress, at = context.catalog, context.progress, context.clock()
@@ -113,7 +79,7 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
     cards = [card for concept in concepts for card in (concept.taught_cards if choice.taught else concept.cards)]
     cards = [card for card in cards if choice.level in (None, card.level)]
     opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
-    sitting = begin(catalog, cards, choice, progress, at)
+    sitting = standing.begin_study(catalog, cards, choice, progress, at)
     if not sitting.chosen.cards:
         demos = [link.run for concept in concepts for link in concept.demos]
         above = [Text(opening), Text()] if opening else []
@@ -124,10 +90,23 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
         context,
         sitting,
         a_day=choice.a_day,
-        go_on=choice.command,
+        go_on=_command(choice),
         opening=[*welcome, *filter(None, [opening])],
     )
     run_session(screen, console)
+
+
+def _filtered(choice: StudyChoice) -> str:
+    """The command line that chooses from the same cards."""
+    options = {"--level": choice.level, "--track": choice.track}
+    return command_words("ddpquiz", "study", *choice.concept or (), **options)
+
+
+def _command(choice: StudyChoice) -> str:
+    """The command line that was given, without the number of new cards."""
+    count = None if choice.count == CARDS_A_SITTING else choice.count
+    flags = {"--all": choice.every, "--cram": choice.cram, "--two-button": choice.two_button}
+    return command_words(_filtered(choice), **{"--count": count, **flags})
 
 
 def _whose(context: SessionContext, first: Card) -> str:
@@ -138,35 +117,16 @@ def _whose(context: SessionContext, first: Card) -> str:
     return f"These cards are of the lesson {title}, which `ddpquiz learn {first.concept}` opens."
 
 
-def begin(catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime) -> Sitting:
-    """A sitting that asks some of these cards, with the first one on screen."""
-    day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
-    memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    hidden = progress.hidden(day)
-    rules = study.QueueRules(
-        limit=choice.count,
-        new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
-        cram=choice.cram,
-        hidden=hidden,
-        proven=() if choice.every else _proven(progress, day),
-        unread=() if choice.concept or choice.track else standing.unread(progress, catalog.concepts),
-        earlier=progress.grades(day),
-    )
-    asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    chosen = study.choose_cards(cards, memories, day, rules)
-    return study.begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
-
-
 def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, demos: Sequence[str]) -> RenderableType:
     """Draw what else there is to do when no card was chosen."""
-    day, held = study_day(sitting.since), sitting.chosen.held
+    day, held, filtered = study_day(sitting.since), sitting.chosen.held, _filtered(choice)
     mine = {card.key for card in cards}
     soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
-    new = f"{choice.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    new = f"{filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
     test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
     instead = [
         *([_NEXT_LESSON] if sitting.chosen.unread_held else []),
-        (f"{choice.filtered} --cram", "go over cards that are not due"),
+        (f"{filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
         (test, "find out how strong you are"),
         *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
@@ -195,12 +155,6 @@ def _aim(progress: Progress, retention: float, at: datetime) -> str:
         f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
         "Cards that are already scheduled keep their day."
     )
-
-
-def _proven(progress: Progress, day: date) -> set[str]:
-    """The concepts that answers to questions have proven strong."""
-    known = mastery.strengths(progress.last_answers(), day)
-    return {name for name, strength in known.items() if strength.label is mastery.Label.STRONG}
 
 
 _ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
