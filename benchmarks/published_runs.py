@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from ddpquiz.curriculum.plan_files import UNITS, PublishedRun, load_runs
 from ddpquiz.plan import step_time
 from ddpquiz.plan.layout import rank_stages
-from ddpquiz.plan.memory import STATE_BYTES, Fit, fullest, stage_activations, zero_bytes
+from ddpquiz.plan.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
 from ddpquiz.plan.model import attention_matrices, mlp_matrices
 from ddpquiz.plan.page import amount
-from ddpquiz.plan.plan import predict, utilization
+from ddpquiz.plan.plan import Fit, predict, utilization
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,29 +28,6 @@ from ddpquiz.plan.model import Transformer, expert_matrices
 
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 
-HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
-MARGIN = 0.15  # share by which a prediction may be wrong; nine in ten of docs/published-runs.md miss by less
-
-
-class Fit(StrEnum):
-    """Whether a plan fits into the memory of a GPU, as far as a prediction can say."""
-
-    YES = "fits"
-    CLOSE = "too close to say"
-    NO = "does not fit"
-
-
-def safe_bytes(memory: float) -> float:
-    """The largest prediction that fits into so much memory for sure."""
-    return HEADROOM * memory / (1 + MARGIN)
-
-
-def fit(needed: float, most: float, memory: float) -> Fit:
-    """Whether a rank that needs so many bytes, and `most` with another loss, fits even if both miss by MARGIN."""
-    if most <= safe_bytes(memory):
-        return Fit.YES
-    return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
-
 
 class States(StrEnum):
     """A convention of bytes per parameter."""

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.memory import MARGIN, STATE_BYTES, Fit, safe_bytes
-from ddpquiz.plan.plan import Plan
+from ddpquiz.plan.memory import STATE_BYTES
+from ddpquiz.plan.plan import MARGIN, Fit, Plan, safe_bytes
 from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator

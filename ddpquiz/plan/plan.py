@@ -1,17 +1,40 @@
-"""A plan: what a layout needs of memory, network and time, and what comes out of it."""
+"""A plan: what a layout needs of memory, network and time, whether it fits, and what comes out of it."""
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layer_work import repeated_flops
 from ddpquiz.plan.layout import Recompute, check
-from ddpquiz.plan.memory import HEADROOM, MARGIN, Fit, RankMemory, fit, fullest
+from ddpquiz.plan.memory import RankMemory, fullest
 from ddpquiz.plan.model import attention_flops, forward_flops, head_flops, training_flops
 from ddpquiz.plan.step_time import Accelerator, StepTime, group_path, seconds, slowest_stage, stage_works, step_time
 from ddpquiz.plan.traffic import Job, Traffic, step_traffic
 
 DAY = 86_400.0
+HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
+MARGIN = 0.15  # share by which a prediction may be wrong; nine in ten of docs/published-runs.md miss by less
+
+
+class Fit(StrEnum):
+    """Whether a plan fits into the memory of a GPU, as far as a prediction can say."""
+
+    YES = "fits"
+    CLOSE = "too close to say"
+    NO = "does not fit"
+
+
+def safe_bytes(memory: float) -> float:
+    """The largest prediction that fits into so much memory for sure."""
+    return HEADROOM * memory / (1 + MARGIN)
+
+
+def fit(needed: float, most: float, memory: float) -> Fit:
+    """Whether a rank that needs so many bytes, and `most` with another loss, fits even if both miss by MARGIN."""
+    if most <= safe_bytes(memory):
+        return Fit.YES
+    return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from functools import partial
 
 from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
-from ddpquiz.plan.memory import STATE_BYTES, Fit, fullest, outer_peaks, safe_bytes
+from ddpquiz.plan.memory import STATE_BYTES, fullest, outer_peaks
 from ddpquiz.plan.model import Transformer, parameters
-from ddpquiz.plan.plan import Plan, predict
+from ddpquiz.plan.plan import Fit, Plan, predict, safe_bytes
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
 from ddpquiz.plan.traffic import Job
 

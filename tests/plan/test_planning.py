@@ -10,9 +10,9 @@ from ddpquiz.plan import explanation
 from ddpquiz.plan.activations import Loss, Split, layer_bytes
 from ddpquiz.plan.layer_work import score_moves, split_moves, whole_moves
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
-from ddpquiz.plan.memory import HEADROOM, Fit, Sizes, fit, fullest
+from ddpquiz.plan.memory import Sizes, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
-from ddpquiz.plan.plan import make_plan, predict
+from ddpquiz.plan.plan import HEADROOM, Fit, fit, make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
 from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
