@@ -348,7 +348,7 @@ def _run(page: YamlFile, software: Mapping[str, _Software], row: Fields) -> Publ
     if len(page.complaints) > before or model is None or machine is None:
         return None
     if why := refusal(model, layout, gpus=layout.gpus, batch=sizes.batch, sequence=sizes.sequence):
-        page.complain(row.node, why)
+        page.complain(row.node, why.sentence)
         return None
     values: dict[str, Any] = {"name": name, "what": what, "source": source, "published": published, "miss": miss}
     return PublishedRun(**values, **numbers, **flags, software=older, job=Job(model, layout, sizes), machine=machine)

@@ -110,44 +110,71 @@ def _spare_layers(layers: int, parts: int) -> int:
     return -layers % parts
 
 
-def refusal(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> str:
-    """Why a layout cannot run, in a sentence with the nearest size that would do, or an empty text."""
-    return next(_refusals(model, layout, gpus, batch, sequence), "")
+class RefusalKind(StrEnum):
+    """Which sizes do not go together, in words for a count of refusals."""
+
+    HEADS = "tp does not divide the heads"
+    LAYERS = "pp does not divide the layers"
+    BATCH = "dp x micro-batch does not divide the batch"
+    MICRO_BATCHES = "the schedule needs another number of micro-batches"
+    EXPERTS = "ep does not divide the experts"
+    SEQUENCE = "cp x tp does not divide the sequence"
+    OTHER = "other sizes do not divide"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a layout cannot run: the kind, and a sentence with the nearest size that would do."""
+
+    kind: RefusalKind
+    sentence: str
+
+
+def refusal(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> Refusal | None:
+    """Why a layout cannot run; None if it can."""
+    return next(_refusals(model, layout, gpus, batch, sequence), None)
 
 
 def check(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> None:
     """Raise UserError with the refusal of a layout that cannot run."""
     if found := refusal(model, layout, gpus=gpus, batch=batch, sequence=sequence):
-        raise UserError(found)
+        raise UserError(found.sentence)
 
 
-def _refusals(model: Transformer, layout: Layout, gpus: int, batch: int, sequence: int) -> Iterator[str]:
+def _refusals(model: Transformer, layout: Layout, gpus: int, batch: int, sequence: int) -> Iterator[Refusal]:
     yield from _wrong_splits(model, layout, gpus, sequence)  # first: a number of GPUs does not help against these
     yield from _wrong_sizes(layout, gpus)
     yield from _wrong_batch(layout, batch)
     yield from _wrong_schedule(layout, batch)
 
 
-def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
+def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[Refusal]:
     if layout.gpus != gpus:
         inner = layout.tp * layout.pp * layout.cp
         fits = f"dp={gpus // inner}" if gpus % inner == 0 else f"{max(gpus // inner, 1) * inner} GPUs"
         product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
-        yield f"{product} GPUs, but there are {gpus:,}; {fits} would do."
+        yield Refusal(RefusalKind.OTHER, f"{product} GPUs, but there are {gpus:,}; {fits} would do.")
     if layout.replicas % layout.sharded_over:
         near = _nearest(layout.shard, lambda size: layout.replicas % size == 0)
-        yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
+        yield Refusal(
+            RefusalKind.OTHER,
+            f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do.",
+        )
 
 
-def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) -> Iterator[str]:
+def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) -> Iterator[Refusal]:
     """Yield what a model's sizes do not allow; a size of tp or pp that would do fits the number of GPUs, too."""
     tp, room = layout.tp, gpus // (layout.cp * layout.pp)
     if model.heads % tp:
         fits = _nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
-        yield f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
+        yield Refusal(
+            RefusalKind.HEADS, f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
+        )
     if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
         fits = _nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
-        yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
+        yield Refusal(
+            RefusalKind.HEADS, f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
+        )
     if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
         stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
         fits = _nearest(
@@ -155,42 +182,61 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
             lambda size: size == 1 or (stages % size == 0 and splits_layers(model.layers, size * layout.chunks)),
         )
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
-        yield (
+        yield Refusal(
+            RefusalKind.LAYERS,
             f"pp={layout.pp}{chunks} does not divide the {model.layers} layers, even with {_SPARE_LAYERS} fewer on the"
-            f" first and last stage together; pp={fits} would do."
+            f" first and last stage together; pp={fits} would do.",
         )
     if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
-        yield f"A sequence of {sequence:,} tokens is not divisible by cp x tp = {layout.cp * tp}."
+        yield Refusal(
+            RefusalKind.SEQUENCE, f"A sequence of {sequence:,} tokens is not divisible by cp x tp = {layout.cp * tp}."
+        )
     if layout.ep > 1 and model.experts is None:
-        yield f"{model.name} has no experts; ep=1 would do."
+        yield Refusal(RefusalKind.EXPERTS, f"{model.name} has no experts; ep=1 would do.")
     elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
         count = model.experts.count
         fits = _nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
-        yield f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do."
-
-
-def _wrong_batch(layout: Layout, batch: int) -> Iterator[str]:
-    share = layout.dp * layout.micro_batch
-    if batch % share or batch < share:
-        fits = max(round(batch / share), 1) * share
-        yield (
-            f"A batch of {batch:,} sequences is not divisible by dp x micro-batch = {layout.dp} x"
-            f" {layout.micro_batch}; a batch of {fits:,} would do."
+        yield Refusal(
+            RefusalKind.EXPERTS,
+            f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do.",
         )
 
 
-def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
+def _wrong_batch(layout: Layout, batch: int) -> Iterator[Refusal]:
+    share = layout.dp * layout.micro_batch
+    if batch % share or batch < share:
+        fits = max(round(batch / share), 1) * share
+        yield Refusal(
+            RefusalKind.BATCH,
+            f"A batch of {batch:,} sequences is not divisible by dp x micro-batch = {layout.dp} x"
+            f" {layout.micro_batch}; a batch of {fits:,} would do.",
+        )
+
+
+def _wrong_schedule(layout: Layout, batch: int) -> Iterator[Refusal]:
     m, p = micro_batches(layout, batch), layout.pp
     if layout.chunks > 1 and layout.schedule is not PipelineSchedule.INTERLEAVED:
-        yield f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage."
+        yield Refusal(
+            RefusalKind.OTHER,
+            f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage.",
+        )
     if p == 1:
         return
     if layout.schedule is PipelineSchedule.INTERLEAVED and layout.chunks == 1:
-        yield "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do."
+        yield Refusal(
+            RefusalKind.OTHER,
+            "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do.",
+        )
     if layout.schedule is PipelineSchedule.INTERLEAVED and m % p:
-        yield f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}."
+        yield Refusal(
+            RefusalKind.MICRO_BATCHES,
+            f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}.",
+        )
     if layout.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):
-        yield f"DualPipe needs an even pp and an even number of micro-batches, at least {2 * p}; there are {m}."
+        yield Refusal(
+            RefusalKind.MICRO_BATCHES,
+            f"DualPipe needs an even pp and an even number of micro-batches, at least {2 * p}; there are {m}.",
+        )
 
 
 def splits_layers(layers: int, parts: int) -> bool:

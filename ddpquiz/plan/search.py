@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ddpquiz.plan.activations import Loss
-from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
+from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal, splits_layers
 from ddpquiz.plan.memory import STATE_BYTES, fullest, outer_peaks
 from ddpquiz.plan.model import Transformer, parameters
 from ddpquiz.plan.plan import Fit, Plan, predict, safe_bytes
@@ -81,7 +81,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
-            found.refuse(_reason_of(why), layout, 4, why)
+            found.refuse(why.kind, layout, 4, why.sentence)
             continue
         works: Works | None = None
         peaks = outer_peaks(model, layout, sizes.cautious)
@@ -105,19 +105,6 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
         fastest.setdefault((layout.tp, layout.cp, layout.pp, layout.ep), layout)
     found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:_BEST]]
     return found
-
-
-def _reason_of(refused: str) -> str:
-    """The kind of a refusal, so that they can be counted."""
-    kinds = {
-        "heads": "tp does not divide the heads",
-        "layers": "pp does not divide the layers",
-        "batch of": "dp x micro-batch does not divide the batch",
-        "micro-batches": "the schedule needs another number of micro-batches",
-        "experts": "ep does not divide the experts",
-        "sequence": "cp x tp does not divide the sequence",
-    }
-    return next((kind for word, kind in kinds.items() if word in refused), "other sizes do not divide")
 
 
 def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, SearchResult] | None:
@@ -154,8 +141,8 @@ def plans_by_gpus(job: Job, machine: Accelerator, first: int, last: int) -> list
         else:
             wider = replace(layout, dp=gpus // inner)
             why = refusal(job.model, wider, gpus=gpus, batch=job.sizes.batch, sequence=job.sizes.sequence)
-            if why or not micro_batches(wider, job.sizes.batch):
-                found.append((gpus, why))
+            if why:
+                found.append((gpus, why.sentence))
             else:
                 found.append(predict(_replace_layout(job, wider), machine))
         gpus *= 2

@@ -9,7 +9,18 @@ from ddpquiz.errors import UserError
 from ddpquiz.plan import explanation
 from ddpquiz.plan.activations import Loss, Split, layer_bytes
 from ddpquiz.plan.layer_work import score_moves, split_moves, whole_moves
-from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, idle_seconds, in_flight, layers_of, rank_stages
+from ddpquiz.plan.layout import (
+    Layout,
+    PipelineSchedule,
+    Recompute,
+    Refusal,
+    RefusalKind,
+    idle_seconds,
+    in_flight,
+    layers_of,
+    rank_stages,
+    refusal,
+)
 from ddpquiz.plan.memory import Sizes, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import HEADROOM, Fit, fit, make_plan, predict
@@ -111,23 +122,26 @@ def test_stages_hold_every_layer_and_parameter_once():
 
 
 @pytest.mark.parametrize(
-    ("layout", "sentence"),
+    ("layout", "kind", "sentence"),
     [
-        ({"tp": 8, "dp": 30}, "tp 8 x cp 1 x pp 1 x dp 30 = 240 GPUs, but there are 256; dp=32 would do."),
-        ({"tp": 64, "dp": 4, "model": "mixtral-8x7b"}, "tp=64 does not divide the 32 attention heads; tp=32 would do."),
-        ({"pp": 32, "dp": 8}, "pp=32 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=16 would do."),
-        ({"tp": 5, "dp": 2}, "tp=5 does not divide the 64 attention heads; tp=4 would do."),
-        ({"tp": 8, "pp": 6, "dp": 5}, "pp=6 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=4 would do."),
-        ({"dp": 256, "batch": 300}, "A batch of 300 sequences is not divisible by dp x micro-batch = 256 x 1; a batch of 256 would do."),
-        ({"dp": 256, "ep": 2}, "Llama 3 70B has no experts; ep=1 would do."),
-        ({"dp": 256, "shard": 3}, "shard=3 does not divide the 256 ranks of dp x cp; shard=2 would do."),
-        ({"pp": 4, "dp": 64, "chunks": 2}, "chunks=2 needs the interleaved schedule; 1f1b has one chunk a stage."),
+        ({"tp": 8, "dp": 30}, RefusalKind.OTHER, "tp 8 x cp 1 x pp 1 x dp 30 = 240 GPUs, but there are 256; dp=32 would do."),
+        ({"tp": 64, "dp": 4, "model": "mixtral-8x7b"}, RefusalKind.HEADS, "tp=64 does not divide the 32 attention heads; tp=32 would do."),
+        ({"pp": 32, "dp": 8}, RefusalKind.LAYERS, "pp=32 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=16 would do."),
+        ({"tp": 5, "dp": 2}, RefusalKind.HEADS, "tp=5 does not divide the 64 attention heads; tp=4 would do."),
+        ({"tp": 8, "pp": 6, "dp": 5}, RefusalKind.LAYERS, "pp=6 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=4 would do."),
+        ({"dp": 256, "batch": 300}, RefusalKind.BATCH, "A batch of 300 sequences is not divisible by dp x micro-batch = 256 x 1; a batch of 256 would do."),
+        ({"dp": 256, "ep": 2}, RefusalKind.EXPERTS, "Llama 3 70B has no experts; ep=1 would do."),
+        ({"dp": 256, "shard": 3}, RefusalKind.OTHER, "shard=3 does not divide the 256 ranks of dp x cp; shard=2 would do."),
+        ({"pp": 4, "dp": 64, "chunks": 2}, RefusalKind.OTHER, "chunks=2 needs the interleaved schedule; 1f1b has one chunk a stage."),
     ],
 )  # fmt: skip
-def test_a_layout_that_cannot_run_is_refused_with_one_that_can(layout, sentence):
+def test_a_layout_that_cannot_run_is_refused_with_one_that_can(layout, kind, sentence):
+    planned = job(**layout)
     with pytest.raises(UserError) as refused:
-        make_plan(job(**layout), Accelerator(H100), 256)
+        make_plan(planned, Accelerator(H100), 256)
     assert str(refused.value) == sentence
+    sizes = {"gpus": 256, "batch": planned.sizes.batch, "sequence": planned.sizes.sequence}
+    assert refusal(planned.model, planned.layout, **sizes) == Refusal(kind, sentence)
 
 
 def test_zero_shards_more_with_each_stage_and_hsdp_less():
