@@ -1,13 +1,14 @@
 """Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ddpquiz.plan.activations import Loss, loss_bytes
 from ddpquiz.plan.layer_work import LayerWork
-from ddpquiz.plan.layout import PipelineSchedule, Recompute, in_flight, rank_stages
-from ddpquiz.plan.memory import STATE_BYTES, rank_tokens, stage_activations
+from ddpquiz.plan.layout import BUBBLES, Recompute, in_flight, rank_stages
+from ddpquiz.plan.memory import STATE_BYTES, buffer_parts, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
 from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
 from ddpquiz.plan.traffic import Traffic, rounds
@@ -117,15 +118,20 @@ def _logits(plan: Plan) -> PlanLine:
 
 def _buffers(plan: Plan) -> PlanLine:
     """Explain the bytes of communication buffers."""
+    job = plan.job
+    held = rank_stages(job.model, job.layout, plan.memory.stage)
+    parts = buffer_parts(job.model, job.layout, job.sizes, held)
+    filled = " + ".join(f"{numbers:.12g} * {each}" for numbers, each in parts)
     return PlanLine(
         "buffers",
         plan.memory.buffers / GIB,
         "GiB",
         "what ZeRO-3 gathers: two layers, embedding and head, and their gradients; all that the rank computes if it is"
         " not sharded again + two tensors between stages + two neighbours' keys and values",
-        f"{plan.memory.buffers:.8g} / 2**30",
+        f"{f'({filled})' if parts else 0} / 2**30",
         "torch.distributed.fsdp.fully_shard",
         "fsdp-mechanics",
+        "Each part is numbers x the bytes that are held for one of them." if parts else "",
     )
 
 
@@ -180,24 +186,12 @@ def _layer(plan: Plan, work: LayerWork) -> str:
 def _bubble(plan: Plan) -> PlanLine:
     layout = plan.job.layout
     forward, backward, weights = usual_stage(plan.job, plan.machine) if layout.pp > 1 else (0.0, 0.0, 0.0)
-    p, v = layout.pp, layout.chunks
-    formula, filled = {
-        PipelineSchedule.INTERLEAVED: ("(p - 1)(F + B) / v", f"({p} - 1) * ({forward:.6g} + {backward:.6g}) / {v}"),
-        PipelineSchedule.ZERO_BUBBLE: (
-            "(p - 1)(F + B - 2W)",
-            f"({p} - 1) * ({forward:.6g} + {backward:.6g} - 2 * {weights:.6g})",
-        ),
-        PipelineSchedule.DUALPIPE: (
-            "(p / 2 - 1)(F + 2B - 3W)",
-            f"({p} / 2 - 1) * ({forward:.6g} + 2 * {backward:.6g} - 3 * {weights:.6g})",
-        ),
-    }.get(layout.schedule, ("(p - 1)(F + B)", f"({p} - 1) * ({forward:.6g} + {backward:.6g})"))
-    source = {
-        PipelineSchedule.ZERO_BUBBLE: "arXiv 2401.10241, section 2.3",
-        PipelineSchedule.DUALPIPE: "arXiv 2412.19437, table 2",
-    }.get(layout.schedule, "arXiv 2104.04473, section 2.2")
+    bubble = BUBBLES[layout.schedule]
+    numbers = {"p": layout.pp, "v": layout.chunks, "F": forward, "B": backward, "W": weights}
+    product = re.sub(r"(?<=[)\d])(?=[(A-Z])", " * ", bubble.formula)
+    filled = re.sub(r"[A-Za-z]", lambda letter: f"{numbers[letter[0]]:.6g}", product)
     note = "F, B and W are a stage's seconds for a micro-batch, communication of its layers included."
-    return PlanLine("bubble", plan.time.bubble, "s", formula, filled, source, "pipeline-bubble", note)
+    return PlanLine("bubble", plan.time.bubble, "s", bubble.formula, filled, bubble.source, "pipeline-bubble", note)
 
 
 def _update(plan: Plan) -> PlanLine:

@@ -334,21 +334,50 @@ def outer_stages(pp: int) -> tuple[int, ...]:
     return tuple(sorted({0, min(1, pp - 1), pp - 1}))
 
 
-def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:
-    """The seconds of a step in which a stage is idle.
+@dataclass(frozen=True, slots=True)
+class Bubble:
+    """The seconds of a step in which a stage of a pipeline idles.
 
-    GPipe and 1F1B: (p-1)(F+B); interleaved: that / v (arXiv 2104.04473, section 2.2). ZB-H1: (p-1)(F+B-2W) (arXiv
-    2401.10241, section 2.3). DualPipe: (p/2-1)(F&B+B-3W) with F&B = F+B (arXiv 2412.19437, table 2).
+    `formula` and `seconds` say the same: p stages, v chunks, and the seconds F, B and W of a stage's forward, backward
+    and weight gradients for a micro-batch.
     """
-    p = layout.pp
-    match layout.schedule:
-        case PipelineSchedule.INTERLEAVED:
-            return (p - 1) * (forward + backward) / layout.chunks
-        case PipelineSchedule.ZERO_BUBBLE:
-            return (p - 1) * (forward + backward - 2 * weights)
-        case PipelineSchedule.DUALPIPE if p > 1:
-            return (p / 2 - 1) * (forward + 2 * backward - 3 * weights)
-    return (p - 1) * (forward + backward)
+
+    formula: str
+    source: str
+    seconds: Callable[[int, int, float, float, float], float]
+
+
+_FILL_AND_DRAIN = Bubble(
+    "(p - 1)(F + B)",
+    "arXiv 2104.04473, section 2.2",
+    lambda p, _, forward, backward, __: (p - 1) * (forward + backward),
+)
+BUBBLES = {
+    PipelineSchedule.GPIPE: _FILL_AND_DRAIN,
+    PipelineSchedule.ONE_F_ONE_B: _FILL_AND_DRAIN,
+    PipelineSchedule.INTERLEAVED: Bubble(
+        "(p - 1)(F + B) / v",
+        "arXiv 2104.04473, section 2.2",
+        lambda p, v, forward, backward, _: (p - 1) * (forward + backward) / v,
+    ),
+    PipelineSchedule.ZERO_BUBBLE: Bubble(
+        "(p - 1)(F + B - 2W)",
+        "arXiv 2401.10241, section 2.3",
+        lambda p, _, forward, backward, weights: (p - 1) * (forward + backward - 2 * weights),
+    ),
+    PipelineSchedule.DUALPIPE: Bubble(  # (p / 2 - 1)(F&B + B - 3W) with F&B = F + B
+        "(p / 2 - 1)(F + 2B - 3W)",
+        "arXiv 2412.19437, table 2",
+        lambda p, _, forward, backward, weights: (p / 2 - 1) * (forward + 2 * backward - 3 * weights),
+    ),
+}
+
+
+def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:
+    """The seconds of a step in which a stage is idle, by its seconds for a micro-batch."""
+    if layout.pp == 1:
+        return 0.0
+    return BUBBLES[layout.schedule].seconds(layout.pp, layout.chunks, forward, backward, weights)
 
 
 def in_flight(layout: Layout, micro_batches: int, number: int) -> float:

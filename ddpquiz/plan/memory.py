@@ -158,36 +158,34 @@ def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float
     return 2 * NUMBER * rank_tokens(layout, sizes.sequence) * model.hidden
 
 
-def _gathered_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
-    """The whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time."""
+def _gathered(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> list[tuple[float, int]]:
+    """The whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time, as `buffer_parts` has them."""
     weight, gradient = NUMBER, STATE_BYTES[sizes.states].gradients
     whole = sum(each.parameters + each.routed for each in held)
     if layout.keeps_gathered:
-        return whole * (weight + gradient)
+        return [(whole, weight + gradient)]
     moe = model.moe_layers > 0
     layer = split_layer(model, layout.tp, moe=moe)
     if moe and model.experts:
         layer += model.experts.count // layout.ep * expert_matrices(model) // layout.tp
     root = sum(each.root for each in held)
-    return layer * (2 * weight + gradient) + root * (weight + gradient)
+    return [(layer, 2 * weight + gradient), *([(root, weight + gradient)] if root else [])]
 
 
-def _buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> float:
-    """The buffers of communication on one rank.
+def buffer_parts(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> list[tuple[float, int]]:
+    """The buffers of communication on one rank: how many numbers, and the bytes that are held for each.
 
     ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one; those of
     embedding and head, which stay gathered. Without resharding, the weights and gradients of all layers. Pipeline: an
     activation received and one sent. Context: the keys and values of a neighbour, twice.
     """
     tokens = rank_tokens(layout, sizes.sequence)
-    buffers = 0.0
-    if layout.zero >= 3 and layout.sharded_over > 1:
-        buffers += _gathered_bytes(model, layout, sizes, held)
+    parts = _gathered(model, layout, sizes, held) if layout.zero >= 3 and layout.sharded_over > 1 else []
     if layout.pp > 1:
-        buffers += 2 * 2 * tokens * model.hidden / layout.tp
+        parts.append((tokens * model.hidden / layout.tp, 2 * NUMBER))
     if layout.cp > 1:
-        buffers += 2 * 2 * tokens * key_value_numbers(model) / layout.tp
-    return buffers
+        parts.append((tokens * key_value_numbers(model) / layout.tp, 2 * NUMBER))
+    return parts
 
 
 def key_value_numbers(model: Transformer) -> int:
@@ -219,7 +217,8 @@ def _stage_memory(
 ) -> RankMemory:
     """The memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
     weights = gradients = optimizer = 0.0
-    for each in rank_stages(model, layout, number):
+    held = rank_stages(model, layout, number)
+    for each in held:
         states = _stage_states(layout, each, sizes.states)
         weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
     activations, logits = peaks[number] if peaks else _peak_activations(model, layout, sizes, number)
@@ -230,7 +229,7 @@ def _stage_memory(
         optimizer=optimizer,
         activations=activations,
         logits=logits,
-        buffers=_buffer_bytes(model, layout, sizes, rank_stages(model, layout, number)),
+        buffers=float(sum(numbers * each for numbers, each in buffer_parts(model, layout, sizes, held))),
     )
 
 
