@@ -78,16 +78,17 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     found = SearchResult()
     best: list[tuple[float, int, int, Layout]] = []
     model, sizes, limit = job.model, job.sizes, safe_bytes(machine.hardware.memory)
+    cautious = sizes.cautious  # a layout fits if it does with any loss, unless one is stated
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
             found.refuse(why.kind, layout, 4, why.sentence)
             continue
         works: Works | None = None
-        peaks = outer_peaks(model, layout, sizes.cautious)
+        peaks = outer_peaks(model, layout, cautious)
         for zero in (3, 2, 1, 0):
             tried = layout if zero == layout.zero else replace(layout, zero=zero)
-            need = fullest(model, tried, sizes, peaks).total
+            need = fullest(model, tried, cautious, peaks).total
             if found.smallest is None or need < found.smallest[0]:
                 found.smallest = need, tried
             if need > limit:
