@@ -37,7 +37,7 @@ class RunState:
     printed_at: dict[str, dict[int, float]] = field(default_factory=dict)  # when the last of those values came
     lines: list[events.Output] = field(default_factory=list)  # those without a label
     log: dict[int, deque[events.Output]] = field(default_factory=dict)  # rank -> all its lines
-    claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> True if it held
+    claims_held: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> True if it held
     waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
     background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
     raised: dict[int, events.Raised] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class RunState:
         self.joined.discard(event.rank)
         self.finished.pop(event.rank, None)
         for known in (self.exited, self.raised, self.last_call, self.last_result, self.store_waits, self.stands,
-                      self.handled, self.destroyed, *self.claims.values()):  # fmt: skip
+                      self.handled, self.destroyed, *self.claims_held.values()):  # fmt: skip
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
     def _join(self, event: events.Joining) -> None:
@@ -159,7 +159,7 @@ class RunState:
 
     def _claim(self, event: events.Claimed) -> None:
         self.places[event.rank] = self.script, event.line
-        ranks = self.claims.setdefault(event.line, {})
+        ranks = self.claims_held.setdefault(event.line, {})
         ranks[event.rank] = ranks.get(event.rank, True) and event.held
 
     def _raise(self, event: events.Raised) -> None:
@@ -277,7 +277,7 @@ class RunState:
         """Each claim with its verdict and the ranks on which it was proven or broken."""
         verdicts: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
-            held = self.claims.get(claim.line, {})
+            held = self.claims_held.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
             if broken:
                 verdicts.append((claim, "broken", broken))

@@ -128,7 +128,7 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     else:
         (line, after), why = _place(rank, found, file, finished), ""
     sentence = f"{why}On rank {rank} of {finished.run.ranks}{what}{after}"
-    held = finished.seen.claims.get(claim.line, {})
+    held = finished.seen.claims_held.get(claim.line, {})
     others = {
         other: "as expected" if other in held else "did not get there"
         for other in range(finished.run.ranks)
