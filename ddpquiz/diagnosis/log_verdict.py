@@ -107,11 +107,7 @@ def last_words(log: JobLog) -> dict[int, RankStatus]:
 
 
 def _causes(evidence: LogEvidence) -> list[LoggedError]:
-    return [
-        error
-        for error in evidence.errors
-        if not is_consequence(error.message) and "failed to pass monitoredBarrier" not in error.message
-    ]
+    return [error for error in evidence.errors if not is_consequence(error.message)]
 
 
 def _silent_ends(evidence: LogEvidence) -> list[int]:
