@@ -69,7 +69,7 @@ class Run:
         if not 1 <= self.ranks <= MOST_RANKS:
             raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
         chosen = device.choose_device(request.device, self.ranks, machine, may_share=request.may_share_gpus)
-        self.claims, restarts = read.claims, request.restarts
+        restarts = request.restarts
         self.began = Began(
             str(request.script), tuple(request.args), self.ranks, chosen.kind, chosen.backend,
             " · ".join([chosen.reason, *([f"up to {plural(restarts, 'restart')}"] if restarts else [])]),
@@ -224,7 +224,7 @@ class Run:
     def _end(self) -> End:
         claims = [verdict for _, verdict, _ in self.seen.verdicts()]
         rank, why, advice, concept = self._cause(is_broken="broken" in claims)
-        return End(self.now(), not why, claims.count("proven"), len(self.claims), rank, why, advice, concept)
+        return End(self.now(), not why, claims.count("proven"), len(self.began.claims), rank, why, advice, concept)
 
     def _cause(self, *, is_broken: bool) -> tuple[int | None, str, str, str]:
         """Which rank failed, why, what to do about it, and which concept explains it; nothing if the run went well."""
@@ -237,11 +237,15 @@ class Run:
         return None, "A claim is broken." if is_broken else "", "", ""
 
     def _remarks(self, now: float) -> list[Note]:
-        """What is worth a note although the run went well: a demo shows its fault on purpose."""
-        is_demo = self.claims and not self._diagnoses
-        if is_demo and (verdict := diagnose(self.seen)).fault != "none":
+        """What is worth a note although the run went well.
+
+        A script with claims, as demos and those of labs have, may show a fault on purpose; `ddpquiz run` tells such
+        faults while the script runs.
+        """
+        may_show_fault = self.began.claims and not self._diagnoses
+        if may_show_fault and (verdict := diagnose(self.seen)).fault != "none":
             return [Note(now, (*verdict.culprits, 0)[0], f"Diagnosis: {verdict.whole}")]
-        costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
+        costliest = find_costliest_line(self.seen.timeline, now) if may_show_fault else None
         if costliest and costliest.rank is not None and costliest.share > _STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
         notes = [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:_MOST_NOTES]]
