@@ -344,6 +344,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 _ERROR = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z_]\w*)(?:: (.*))?$")
 _LAUNCHERS = re.compile(r'File "[^"]*(?:/bin/(?:torchrun|accelerate|deepspeed)|torch/distributed/(?:run|launch)\.py|'
                         r"torch/distributed/launcher/|torch/multiprocessing/spawn\.py)")  # fmt: skip
+# That a connection to another rank was lost. Fewer texts than `_CONSEQUENCE` of diagnosis/root_cause.py: a script that
+# handles `Broken pipe` or `Connection refused` may have lost a file or a service; then what its handler raises counts.
 _LOST = re.compile(r"Connection (?:closed|reset)|Timed out waiting|remote process exited|wait timeout after")
 _PROGRESS_BAR = re.compile(r"\d+%\||it/s|s/it")
 _FEW = {"caught_loss": 3, "printed_error": 3}  # how many of a file are kept
