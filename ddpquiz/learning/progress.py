@@ -46,11 +46,27 @@ from ddpquiz.learning.log_rows import (
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, make_due, study_day
 
 _PAUSE = 120_000  # milliseconds; the time of a longer answer is counted only up to this
-
-
 _UNMOVED: Mapping[str, str] = MappingProxyType({})
 STEP = "step-"  # what the name of a step of a lesson begins with
 _NOT_OF_ITEMS = ("lab", "stage")  # kinds of rows that name something else
+
+# Rows of the log in SQLite: how they are written, and which count.
+
+_FIELDS = tuple(STORED_NAMES.values())
+_RETRY = _FIELDS.index("retry")  # the only one that SQLite holds in another form
+_INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
+
+# Pieces of queries in which `l` is the log
+_COLUMNS = ", ".join("l." + name for name in _FIELDS)
+_IS_UNDONE = "EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
+_IS_DAY = f"(l.day BETWEEN '{FIRST_YEAR}' AND '{LAST_YEAR + 1}' AND date(l.day, '+0 days') IS l.day)"
+_IS_ASCII = "l.device NOT GLOB '*[^ -~]*'"  # so that an undo can name the row
+# The rows that count. An older version or another program may have written rows that mean nothing here: without a day,
+# about what is not an item, or under a name that no device has. They stay in the log and in exports, and everything
+# else is as if they were not there.
+_COUNTS = f"l.item GLOB '?*/?*' AND {_IS_ASCII} AND {_IS_DAY} AND NOT {_IS_UNDONE}"
+_ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+_MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
 
 
 class LogReader:
@@ -555,23 +571,7 @@ def _a_day(text: str) -> date:
     return date.fromisoformat(text)
 
 
-# Rows of the log in SQLite: how they are written, and which count.
-
-_FIELDS = tuple(STORED_NAMES.values())
-_RETRY = _FIELDS.index("retry")  # the only one that SQLite holds in another form
-_INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
-
-# Pieces of queries in which `l` is the log
-_COLUMNS = ", ".join("l." + name for name in _FIELDS)
-_IS_UNDONE = "EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
-_IS_DAY = f"(l.day BETWEEN '{FIRST_YEAR}' AND '{LAST_YEAR + 1}' AND date(l.day, '+0 days') IS l.day)"
-_IS_ASCII = "l.device NOT GLOB '*[^ -~]*'"  # so that an undo can name the row
-# The rows that count. An older version or another program may have written rows that mean nothing here: without a day,
-# about what is not an item, or under a name that no device has. They stay in the log and in exports, and everything
-# else is as if they were not there.
-_COUNTS = f"l.item GLOB '?*/?*' AND {_IS_ASCII} AND {_IS_DAY} AND NOT {_IS_UNDONE}"
-_ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
-_MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
+# Rows of the log, written and read.
 
 
 def _add(database: sqlite3.Connection, row: Row) -> None:
