@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from ddpquiz.terminal.kit import style
-from ddpquiz.web.markup import Markup, element, joined
+from ddpquiz.web.site_markup import Markup, element, joined
 
 _TAGS = {"code": "code", "bold": "strong", "italic": "em"}
 _DEEPER = 2  # levels that a heading of a lesson lies below those of the page

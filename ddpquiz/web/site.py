@@ -19,10 +19,10 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.exchange import FORMAT, VERSION
 from ddpquiz.learning.schedule import Weights
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.web.markup import Markup
 from ddpquiz.web.run_page import asset, policy, safe_json
 from ddpquiz.web.site_concept import concept_data, concept_html, concept_path
 from ddpquiz.web.site_index import index_html, search_index
+from ddpquiz.web.site_markup import Markup
 
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
 

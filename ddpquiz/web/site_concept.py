@@ -43,8 +43,8 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import ranks_of, sample
 from ddpquiz.terminal.pages.lesson import demo_command
 from ddpquiz.terminal.pages.lesson_steps import names_itself, said_of
-from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import lesson_parts, listing, paragraph, spans
+from ddpquiz.web.site_markup import Markup, element, joined
 
 _WORD = re.compile(r"\w{4,}")
 

@@ -10,9 +10,9 @@ from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import spans
 from ddpquiz.web.site_concept import lab_address, labs_list, run_address, sections_with_links
+from ddpquiz.web.site_markup import Markup, element, joined
 
 
 def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
