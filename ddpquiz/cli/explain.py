@@ -26,7 +26,7 @@ from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
 from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings.explain import ExplainScreen, not_scored
+from ddpquiz.terminal.sittings.explain_screen import ExplainScreen, not_scored
 from ddpquiz.terminal.sittings.sitting import run_session
 
 _PATIENCE = 120.0  # seconds for the program that judges

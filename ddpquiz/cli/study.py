@@ -13,7 +13,7 @@ from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
 from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.study import ask_cards
+from ddpquiz.terminal.sittings.study_screen import ask_cards
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from ddpquiz.learning.quiz_scores import calibration_of, scores, weakest_concept
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.safe_text import to_json
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.quiz import QUESTIONS, QuizChoice, QuizScreen, ask_questions
+from ddpquiz.terminal.sittings.quiz_screen import QUESTIONS, QuizChoice, QuizScreen, ask_questions
 
 _SECONDS = 5  # the least time for a question
 _DAY = 86_400  # seconds; the most time for a question

@@ -13,12 +13,12 @@ from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.quiz import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain import ExplainScreen
-from ddpquiz.terminal.sittings.quiz import QuizScreen
+from ddpquiz.terminal.sittings.explain_screen import ExplainScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.quiz_screen import QuizScreen
 from ddpquiz.terminal.sittings.rank_runner import DEFAULT_OPTIONS, DemoOutcome
 from ddpquiz.terminal.sittings.sitting import SessionContext
-from ddpquiz.terminal.sittings.study import StudyScreen
+from ddpquiz.terminal.sittings.study_screen import StudyScreen
 
 
 class NotedRanks:

@@ -16,7 +16,7 @@ from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.terminal.sittings.study import StudyScreen
+from ddpquiz.terminal.sittings.study_screen import StudyScreen
 
 TOOK = timedelta(seconds=3)
 LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may make any of them due

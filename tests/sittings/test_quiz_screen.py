@@ -252,7 +252,7 @@ def test_every_kind_can_be_answered_right_with_keys(progress, seed):
 def test_questions_without_code_load_no_highlighter():
     import subprocess
 
-    script = "import ddpquiz.terminal.sittings.quiz, ddpquiz.terminal.sittings.study, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
+    script = "import ddpquiz.terminal.sittings.quiz_screen, ddpquiz.terminal.sittings.study_screen, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 

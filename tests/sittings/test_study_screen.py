@@ -14,11 +14,11 @@ from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import live_view, replay
-from ddpquiz.terminal.sittings import study
+from ddpquiz.terminal.sittings import study_screen
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
-    assert screen(studying(progress, CARDS, opening=[study.WELCOME])) == (
+    assert screen(studying(progress, CARDS, opening=[study_screen.WELCOME])) == (
         snapshot("""\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
@@ -256,8 +256,8 @@ def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress)
 
 
 def test_the_forecast_names_the_days():
-    assert study.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
-    assert study.forecast([0] * 7, date(2026, 3, 2)) == "none"
+    assert study_screen.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert study_screen.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
 def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
@@ -266,7 +266,7 @@ def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
     now = standing.count_standing(progress, [RING, DDP], study_day(START))
-    assert (now.due, study.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
+    assert (now.due, study_screen.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
 def test_content_is_never_treated_as_markup_or_control_codes(progress):
@@ -304,7 +304,7 @@ def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
     [(0, "now"), (1, "1 day"), (30, "30 days"), (31, "1 month"), (200, "7 months"), (365, "1.0 years")],
 )
 def test_intervals_are_short(days, words):
-    assert study.interval(days) == words
+    assert study_screen.interval(days) == words
 
 
 def test_a_hard_card_says_that_it_comes_once_more(progress):

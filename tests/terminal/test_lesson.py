@@ -14,7 +14,7 @@ from ddpquiz.terminal.pages import lists
 from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
 from ddpquiz.terminal.pages.lesson_steps import markdown_of
-from ddpquiz.terminal.sittings.quiz import QUESTIONS
+from ddpquiz.terminal.sittings.quiz_screen import QUESTIONS
 
 LESSON = """\
 The ring

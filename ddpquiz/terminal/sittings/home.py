@@ -20,7 +20,7 @@ from ddpquiz.terminal.pages.stats import Stats, streak
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
-from ddpquiz.terminal.sittings.study import ask_cards, forecast, more_key
+from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key
 
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
@@ -195,7 +195,10 @@ class Home(SittingScreen):
         run_session(LessonList(self._inside()), console())
 
     def ask_questions(self, concept: Concept | None) -> None:
-        from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the first screen does not wait for it
+        from ddpquiz.terminal.sittings.quiz_screen import (  # the first screen does not wait for it
+            QuizChoice,
+            ask_questions,
+        )
 
         ask_questions(self._inside(), QuizChoice(concept=[concept.id] if concept else None), console())
 

@@ -309,7 +309,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if self._started:
             return [Text(f"{self._running} · ctrl+c stops it", style="accent")]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
-            from ddpquiz.terminal.sittings.study import buttons  # most steps ask no card
+            from ddpquiz.terminal.sittings.study_screen import buttons  # most steps ask no card
 
             schedule = Schedule(self.context.progress.weights())
             return [buttons(schedule.preview(self.asked.key, None, study_day(self.context.clock())))]
@@ -347,7 +347,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             if not self.visit.is_turned:
                 return [Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))]
             if self._grades:
-                from ddpquiz.terminal.sittings.study import NAMES  # most steps ask no card
+                from ddpquiz.terminal.sittings.study_screen import NAMES  # most steps ask no card
 
                 good = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
                 return [good, *(Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1))]

@@ -190,13 +190,13 @@ class PathScreen(SittingScreen):
             self.note = "The demo did not run to its end; its stage stays open."
 
     def ask_cards(self) -> None:
-        from ddpquiz.terminal.sittings.study import ask_cards  # the lesson does not wait for it
+        from ddpquiz.terminal.sittings.study_screen import ask_cards  # the lesson does not wait for it
 
         choice = StudyChoice(concept=[self.path.concept.id], every=True, taught=True)
         ask_cards(self._stage(StageName.CARDS), choice, console())
 
     def ask_questions(self, count: int) -> None:
-        from ddpquiz.terminal.sittings.quiz import QuizChoice, ask_questions  # the lesson does not wait for it
+        from ddpquiz.terminal.sittings.quiz_screen import QuizChoice, ask_questions  # the lesson does not wait for it
 
         choice = QuizChoice(concept=[self.path.concept.id], count=count)
         ask_questions(self._stage(StageName.QUESTIONS), choice, console())
