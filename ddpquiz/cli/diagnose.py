@@ -15,8 +15,8 @@ from ddpquiz.cli import saving
 from ddpquiz.cli.lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.record_verdict import diagnose_record
 from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
-from ddpquiz.diagnosis.run_verdict import diagnose_record
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState

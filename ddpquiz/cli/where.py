@@ -14,7 +14,7 @@ from rich.text import Text
 from ddpquiz.cli.diagnose import show_verdict
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.run_verdict import diagnose_record
+from ddpquiz.diagnosis.record_verdict import diagnose_record
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import record_of_stacks
 from ddpquiz.jobs.stacks import stacks_as_json, stacks_of_ranks

@@ -1,7 +1,7 @@
 """What the logs of a job say of each rank: whose an error is, which came first, who is silent, what became of whom.
 
-`log_verdict.py` and `log_waits.py` judge by it. It makes no verdict itself, but completes each with what followed from
-the cause and with the lines on which it rests.
+`log_verdict.py`, `log_waits.py` and `record_verdict.py` judge by it. It makes no verdict itself, but completes each
+with what followed from the cause and with the lines on which it rests.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
 from ddpquiz.diagnosis.root_cause import is_consequence
+from ddpquiz.events.event import Raised
 from ddpquiz.events.formatting import format_ranks
 from ddpquiz.events.source_text import frames_in, own_frame
 from ddpquiz.jobs.log_file import (
@@ -95,6 +96,30 @@ class LogEvidence:
     def failed_exits(self) -> list[int]:
         """The ranks that ended with a status or by a signal of their own, not by the launcher's."""
         return sorted(rank for rank, exited in self.exits.items() if exited.status not in _FINE)
+
+    def causes(self) -> list[LoggedError]:
+        """The errors that no other rank caused."""
+        return [error for error in self.errors if not is_consequence(error.message)]
+
+    def silent_ends(self) -> list[int]:
+        """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known.
+
+        An exception that nobody signs may be that of any rank which ended with a status.
+        """
+        said = {error.rank for error in self.errors} | {wait.rank for wait in self.waits}
+        is_told = self.size_abort() is not None  # Gloo ends that rank by SIGABRT
+        has_unsigned = any(error.rank is None and not error.crash for error in self.errors)
+        return [
+            rank
+            for rank in self.failed_exits()
+            if rank not in said
+            and not (is_told and self.exits[rank].status == -signal.SIGABRT)
+            and not (has_unsigned and self.exits[rank].status > 0)
+        ]
+
+    def size_abort(self) -> LoggedNotice | None:
+        """The line with which Gloo ends a rank that receives more than its tensor holds."""
+        return next((each for each in self.notices if each.kind == "abort" and "op.preamble" in each.said), None)
 
     # What came first.
 
@@ -210,6 +235,11 @@ def _quoted(lines: Sequence[LogLine]) -> list[str]:
         alike.setdefault(re.sub(r"\d+", "#", line.text), []).append(line)
     more = {text: f" (and {plural(len(group) - 1, 'line')} like it)" for text, group in alike.items() if len(group) > 1}
     return [f"{group[0]}{more.get(text, '')}" for text, group in alike.items()][:_MOST_LINES]
+
+
+def as_event(error: LoggedError, time: float, rank: int) -> Raised:
+    """An error as the event of a run."""
+    return Raised(time, rank, error.error, error.message, error.traceback)
 
 
 def kind_of(error: LoggedError) -> tuple[str, str, int]:

@@ -20,19 +20,19 @@ from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
     LogEvidence,
+    as_event,
     ended_words,
     frame_of,
     kind_of,
     ranks_capitalized,
     signal_name,
 )
-from ddpquiz.diagnosis.rank_status import RankStatus
-from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, is_consequence
-from ddpquiz.events.event import Began, Exited, Raised, Started
+from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out
+from ddpquiz.events.event import Began, Started
 from ddpquiz.events.formatting import format_place
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import code_at
-from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch, LoggedNotice, LoggedProgress
+from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch
 from ddpquiz.plural import plural
 
 _WHERE = "`ddpquiz where` on its machines shows where the ranks stand."
@@ -50,7 +50,7 @@ def diagnose_log(log: JobLog) -> Diagnosis:
     timeouts = [wait for wait in evidence.waits if wait.seconds is not None]
     laggards = evidence.of(LoggedLaggards)
     first_wait = evidence.earliest([*timeouts, *laggards]) if timeouts or laggards else None
-    causes, silent_ends = _causes(evidence), _silent_ends(evidence)
+    causes, silent_ends = evidence.causes(), evidence.silent_ends()
     if causes and not _ended_first(evidence, silent_ends):
         first = evidence.earliest(causes)
         if first_wait is None or not evidence.is_before(first_wait, first):
@@ -67,69 +67,16 @@ def diagnose_log(log: JobLog) -> Diagnosis:
 
 def _of_the_rest(evidence: LogEvidence) -> Diagnosis:
     """The verdict on logs in which no rank failed by itself and no watchdog spoke."""
-    if sizes := _sizes(evidence):
+    if sizes := evidence.size_abort():
         return log_waits.diagnose_sizes(evidence, sizes)
-    if late := [error for error in evidence.errors if has_timed_out(_event(error, 0.0, error.rank or 0))]:
+    if late := [error for error in evidence.errors if has_timed_out(as_event(error, 0.0, error.rank or 0))]:
         return log_waits.diagnose_late_errors(evidence, late)
     if evidence.errors or evidence.waits:
         return log_waits.diagnose_lost_connections(evidence)
     return _of_no_error(evidence)
 
 
-def failures_in(log: JobLog, now: float) -> list[Raised | Exited]:
-    """How ranks failed, as the events of a run in which nothing else happened after `now` seconds."""
-    evidence = LogEvidence(log)
-    told = [error for error in evidence.errors if not error.crash]
-    raised = [
-        _event(error, now + number / 1e3, error.rank) for number, error in enumerate(told) if error.rank is not None
-    ]
-    exits = [
-        Exited(now + 1.0, rank, evidence.exits[rank].status)
-        for rank in _silent_ends(evidence)
-        if not any(wait.rank == rank for wait in evidence.waits)
-    ]
-    return [*raised, *exits]
-
-
-def last_words(log: JobLog) -> dict[int, RankStatus]:
-    """The status of ranks of which the logs say how far they had come while others waited."""
-    words = {}
-    for fact in log.facts:
-        if isinstance(fact, LoggedProgress) and fact.rank is not None:
-            done = f"had last enqueued number {fact.enqueued}" if fact.enqueued > 0 else "had enqueued no collective"
-            group = f" of group {fact.group}" if fact.group else ""
-            said = f"has not reached this call; it {done}{group}, says its log"
-            words[fact.rank] = RankStatus("late", said, seen=True)
-    return words
-
-
 # Errors that no other rank caused.
-
-
-def _causes(evidence: LogEvidence) -> list[LoggedError]:
-    return [error for error in evidence.errors if not is_consequence(error.message)]
-
-
-def _silent_ends(evidence: LogEvidence) -> list[int]:
-    """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known.
-
-    An exception that nobody signs may be that of any rank which ended with a status.
-    """
-    said = {error.rank for error in evidence.errors} | {wait.rank for wait in evidence.waits}
-    is_told = _sizes(evidence) is not None  # Gloo ends that rank by SIGABRT
-    has_unsigned = any(error.rank is None and not error.crash for error in evidence.errors)
-    return [
-        rank
-        for rank in evidence.failed_exits()
-        if rank not in said
-        and not (is_told and evidence.exits[rank].status == -signal.SIGABRT)
-        and not (has_unsigned and evidence.exits[rank].status > 0)
-    ]
-
-
-def _sizes(evidence: LogEvidence) -> LoggedNotice | None:
-    """The line with which Gloo ends a rank that receives more than its tensor holds."""
-    return next((each for each in evidence.notices if each.kind == "abort" and "op.preamble" in each.said), None)
 
 
 def _ended_first(evidence: LogEvidence, ranks: Sequence[int]) -> bool:
@@ -199,12 +146,8 @@ def _run_of(evidence: LogEvidence, causes: Sequence[LoggedError]) -> RunState:
     ordered = [first, *(each for each in causes if each is not first)]
     for number, error in enumerate(ordered):
         if error.rank is not None and not error.crash and error.rank not in state.raised:
-            state.add(_event(error, 1.0 + number / 1e3, error.rank))
+            state.add(as_event(error, 1.0 + number / 1e3, error.rank))
     return state
-
-
-def _event(error: LoggedError, time: float, rank: int) -> Raised:
-    return Raised(time, rank, error.error, error.message, error.traceback)
 
 
 # Ranks that ended without a word of their own.

@@ -1,4 +1,4 @@
-"""Why a job hangs or failed: `diagnose` is the one judge of a live run, of its record and of dumps.
+"""Why a run hangs or failed, by its events: `diagnose` is the one judge of a live run, of its record and of dumps.
 
 It looks at the evidence in this order. Ranks that formed other process groups than the rest (`forming_groups.py`), and
 calls that do not match (`mismatched_calls.py`), are certain. Otherwise ranks wait for others: it follows the waits to
@@ -6,7 +6,6 @@ the ranks that do not wait themselves, and `rank_status.py` says what became of 
 """
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -27,7 +26,6 @@ from ddpquiz.diagnosis.diagnosis import (
     wait,
 )
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
-from ddpquiz.diagnosis.log_verdict import diagnose_log, failures_in, last_words
 from ddpquiz.diagnosis.mismatched_calls import (
     changed_request,
     circular_wait,
@@ -36,18 +34,13 @@ from ddpquiz.diagnosis.mismatched_calls import (
     unseen_root_mismatch,
 )
 from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, find_statuses, standing_in, what_became_of
-from ddpquiz.diagnosis.ras_verdict import add_ras
 from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, timeout_of
 from ddpquiz.diagnosis.script_analysis import singled_out
-from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
-from ddpquiz.events.advice import silent_faults
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Note, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.jobs.job_record import JobRecord
-from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.plural import plural
 
 _Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
@@ -148,81 +141,6 @@ def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
     if verdict.fault not in ("missing", "order", "signature") or len(lines) < 2 or not lines & state.by_thread:
         return verdict
     return replace(verdict, advice=_THREADS)
-
-
-def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
-    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
-    if record.ras is not None:
-        found = add_ras(found, record.ras)
-    if record.stacks is not None:
-        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
-    return found or _of_record(record, state)
-
-
-def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
-    """What is wrong with a job, by what it recorded and logged."""
-    if record.log is None:
-        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
-        return _or_silent(_with_stack(found, state), state)
-    said = diagnose_log(record.log)
-    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
-
-
-def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
-    """A verdict on a record, with how to see the stack of a late rank if the job may still run."""
-    is_over = state.end or state.hung or state.exited or state.raised
-    if verdict.fault != "late" or not verdict.culprits or is_over:
-        return verdict
-    rank = verdict.culprits[0]
-    look = f"`ddpquiz where {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
-    return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
-
-
-def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
-    """A verdict, or instead of none what makes the result wrong although nothing failed."""
-    faults = silent_faults(state.timeline, state.script) if found.fault == "none" else []
-    if not faults:
-        return found
-    return replace(found, fault="silent", sentence=" ".join(map(_capitalized, faults)), advice=_SILENT)
-
-
-_SILENT = (
-    "No rank failed and all calls fit together, so no error tells of this. --summary shows what else is to be gained."
-)
-
-
-def _capitalized(sentence: str) -> str:
-    """A sentence that begins with a line of the script stays as it is."""
-    return sentence if re.match(r"\S+:\d+: ", sentence) else sentence[0].upper() + sentence[1:]
-
-
-def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -> Diagnosis:
-    """The verdict on a record beside its logs: the record says who stands where, the logs who died.
-
-    `said` is what the logs say by themselves.
-    """
-    state = state.copy()
-    for event in failures_in(log, state.time):
-        if event.rank not in state.raised and event.rank not in state.exited and event.rank < record.ranks:
-            state.add(event)
-    said_last = last_words(log)
-    unknown = [rank for rank in record.missing if rank not in state.raised and rank not in state.exited]
-    absent = {rank: said_last.get(rank, NO_RECORD) for rank in unknown}
-    found = diagnose(state, absent=absent, now=record.until, seen=record.seen)
-    is_silent = said.fault in ("quiet", "stopped", "unknown")
-    if found.fault in ("none", "absent") and not is_silent:
-        open_ = found.limits if not said.culprits else [limit for limit in found.limits if limit != NO_RECORD.limit]
-        limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
-        return replace(said, positions=said.positions or found.positions, limits=limits)
-    if found.fault == "none" and said.fault == "quiet":
-        return _or_silent(found, state)
-    if found.fault == "none":
-        return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
-    limits = found.limits
-    if not is_silent and not {*said.culprits} & {*found.culprits}:
-        limits += (f"The logs by themselves say: {said.sentence}",)
-    return replace(found, limits=limits, evidence=said.evidence)
 
 
 def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:

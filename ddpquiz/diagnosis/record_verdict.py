@@ -1,0 +1,122 @@
+"""Why a job hangs or failed, by all of its files: its record or dumps, its logs, stacks and reports of RAS.
+
+Each kind has its judge; this module calls them, and weighs what they say. A record knows who stands where, logs know
+who died.
+"""
+
+import re
+from dataclasses import replace
+
+from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.log_evidence import LogEvidence, as_event
+from ddpquiz.diagnosis.log_verdict import diagnose_log
+from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus
+from ddpquiz.diagnosis.ras_verdict import add_ras
+from ddpquiz.diagnosis.run_verdict import diagnose
+from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
+from ddpquiz.events.advice import silent_faults
+from ddpquiz.events.event import Exited, Raised
+from ddpquiz.events.run_state import RunState
+from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.log_file import JobLog, LoggedProgress
+
+_SILENT = (
+    "No rank failed and all calls fit together, so no error tells of this. --summary shows what else is to be gained."
+)
+
+
+def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
+    found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
+    if record.ras is not None:
+        found = add_ras(found, record.ras)
+    if record.stacks is not None:
+        found = diagnose_stacks(record.stacks) if found is None else add_stacks(found, record.stacks)
+    return found or _of_record(record, state)
+
+
+def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """What is wrong with a job, by what it recorded and logged."""
+    if record.log is None:
+        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
+        return _or_silent(_with_stack(found, state), state)
+    said = diagnose_log(record.log)
+    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
+
+
+def _with_stack(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on a record, with how to see the stack of a late rank if the job may still run."""
+    is_over = state.end or state.hung or state.exited or state.raised
+    if verdict.fault != "late" or not verdict.culprits or is_over:
+        return verdict
+    rank = verdict.culprits[0]
+    look = f"`ddpquiz where {state.pids.get(rank) or 'PID'}` on its machine shows the stack of rank {rank}."
+    return replace(verdict, advice=f"{verdict.advice} If the job still runs, {look}".strip())
+
+
+def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict, or instead of none what makes the result wrong although nothing failed."""
+    faults = silent_faults(state.timeline, state.script) if found.fault == "none" else []
+    if not faults:
+        return found
+    return replace(found, fault="silent", sentence=" ".join(map(_capitalized, faults)), advice=_SILENT)
+
+
+def _capitalized(sentence: str) -> str:
+    """A sentence that begins with a line of the script stays as it is."""
+    return sentence if re.match(r"\S+:\d+: ", sentence) else sentence[0].upper() + sentence[1:]
+
+
+def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -> Diagnosis:
+    """The verdict on a record beside its logs: the record says who stands where, the logs who died.
+
+    `said` is what the logs say by themselves.
+    """
+    state = state.copy()
+    for event in _failures_in(log, state.time):
+        if event.rank not in state.raised and event.rank not in state.exited and event.rank < record.ranks:
+            state.add(event)
+    said_last = _last_words(log)
+    unknown = [rank for rank in record.missing if rank not in state.raised and rank not in state.exited]
+    absent = {rank: said_last.get(rank, NO_RECORD) for rank in unknown}
+    found = diagnose(state, absent=absent, now=record.until, seen=record.seen)
+    is_silent = said.fault in ("quiet", "stopped", "unknown")
+    if found.fault in ("none", "absent") and not is_silent:
+        open_ = found.limits if not said.culprits else [limit for limit in found.limits if limit != NO_RECORD.limit]
+        limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
+        return replace(said, positions=said.positions or found.positions, limits=limits)
+    if found.fault == "none" and said.fault == "quiet":
+        return _or_silent(found, state)
+    if found.fault == "none":
+        return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
+    limits = found.limits
+    if not is_silent and not {*said.culprits} & {*found.culprits}:
+        limits += (f"The logs by themselves say: {said.sentence}",)
+    return replace(found, limits=limits, evidence=said.evidence)
+
+
+def _failures_in(log: JobLog, now: float) -> list[Raised | Exited]:
+    """How ranks failed, as the events of a run in which nothing else happened after `now` seconds."""
+    evidence = LogEvidence(log)
+    told = [error for error in evidence.errors if not error.crash]
+    raised = [
+        as_event(error, now + number / 1e3, error.rank) for number, error in enumerate(told) if error.rank is not None
+    ]
+    exits = [
+        Exited(now + 1.0, rank, evidence.exits[rank].status)
+        for rank in evidence.silent_ends()
+        if not any(wait.rank == rank for wait in evidence.waits)
+    ]
+    return [*raised, *exits]
+
+
+def _last_words(log: JobLog) -> dict[int, RankStatus]:
+    """The status of ranks of which the logs say how far they had come while others waited."""
+    words = {}
+    for fact in log.facts:
+        if isinstance(fact, LoggedProgress) and fact.rank is not None:
+            done = f"had last enqueued number {fact.enqueued}" if fact.enqueued > 0 else "had enqueued no collective"
+            group = f" of group {fact.group}" if fact.group else ""
+            said = f"has not reached this call; it {done}{group}, says its log"
+            words[fact.rank] = RankStatus("late", said, seen=True)
+    return words
