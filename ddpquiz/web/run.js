@@ -10,8 +10,8 @@ const HEIGHTS = [
   [Infinity, 6],
 ]; // pixels of a lane, for up to so many ranks
 const NAMES = 76; // pixels for the names of ranks beside the lanes
-const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;:=[?@^_`{|}~"; // of base 85
-const KINDS = { p: "compute", c: "communication", w: "waiting" };
+const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;:=[?@^_`{|}~"; // of base 85, see _SAFE_LETTERS in run_page.py
+const KINDS = { p: "compute", c: "communication", w: "waiting" }; // _LETTERS in run_page.py
 const KEYS = [
   ["← →", "go to the previous or next call of a rank (space: the next)"],
   ["n N", "operation: go to just before the first call of the next or previous operation"],
@@ -40,7 +40,8 @@ const sums = (differences) => {
   return differences.map((each) => (sum += each));
 };
 
-/** Return places in a table: a positive number is an advance beyond all before, any other stands for -1 - place. */
+/** Return places in a table (_advances in run_page.py): a positive number is an advance beyond all before, any other
+ * stands for -1 - place. */
 function placesOf(advances) {
   let top = -1;
   return advances.map((each) => (each > 0 ? (top += each) : -1 - each));

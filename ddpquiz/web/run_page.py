@@ -29,7 +29,7 @@ from ddpquiz.events.timeline import Span, Timeline
 from ddpquiz.terminal.kit.style import plain
 
 PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
-_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
+_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85; LETTERS in run.js has the same
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 # The data of a page: every frame of a run, its operations, its lanes, its logs and its script
 
 _TAIL = 12  # lines without a label that a frame shows; the logs have all of them
-_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans
+_LETTERS = {"compute": "p", "communication": "c", "waiting": "w"}  # of the kinds of spans; KINDS in run.js
 _GAP = "g"  # between the end of a rank and its restart
 
 _Place = tuple[str, int]  # file and line
@@ -354,7 +354,7 @@ class _Tracks:
 
 
 def _advances(places: list[int]) -> list[int]:
-    """By how much each place exceeds all before it; one that does not becomes -1 - place."""
+    """By how much each place exceeds all before it; one that does not becomes -1 - place. See placesOf in run.js."""
     advances, top = [], -1
     for place in places:
         advances.append(place - top if place > top else -1 - place)
