@@ -237,7 +237,8 @@ def _close(value: float, right: float, tolerance: float) -> bool:
 
 
 def _nth(number: int) -> str:
-    return {1: "First", 2: "Second", 3: "Third"}.get(number, f"{number}th")
+    words = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth", "Seventh", "Eighth", "Ninth")
+    return words[number - 1] if number <= len(words) else f"{number}th"
 
 
 HOW = {

@@ -179,8 +179,8 @@ class Brief:
 class Folded:
     """A question and its answer.
 
-    If both do not fit, and the question is long or has more than a line below it, such as code, its first lines stand
-    above, and all of it comes last.
+    If both do not fit, what is below the question, such as code, comes last. Of a long question only the first lines
+    stand above, and all of it comes last.
 
     `around` draws everything else on the screen, for a width; `above` is the number of empty lines if there is room.
     """
@@ -203,6 +203,10 @@ class Folded:
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
         if len(self.more) <= 1 and len(lines) <= console.height // 3:
             yield Group(self.question, *self.answer)
+            return
+        if len(lines) <= console.height // 3:
+            yield Group(self.question, *self.answer)
+            yield Group(*section(self.title, *self.more))
             return
         yield Group(Brief(self.question, max(_LINES, console.height // 6)), *self.answer)
         yield Group(*section(self.title, self.question, *self.more))

@@ -301,14 +301,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
         listing = self.step.listing
         ranks = listing.ranks if listing else 1
         line = f"torchrun --standalone --nproc-per-node {ranks} {shown_path(str(self._file))}"
-        ended = _ended(observed)
+        ended = WAITS if observed.hung else observed.failed or observed.raised
         parts = result_parts(observed.printed, "", ended=ended)
         return [Group(Text("Your version; the same without ddpquiz:", style="quiet"), code(line)), *parts]
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:
             return [Text(f"{self._running} · ctrl+c stops it", style="accent")]
-        if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.is_turned and self._grades:
+        if self._is_graded_now and isinstance(self.asked, Card):
             from ddpquiz.terminal.sittings.study_screen import buttons  # most steps ask no card
 
             schedule = Schedule(self.context.progress.weights())
@@ -339,6 +339,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
         stages = [] if self.typing else [_STAGES]
         return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, _LEAVE]
 
+    def all_keys(self) -> list[Hotkey]:
+        return [*self._grade_keys(), *super().all_keys()]
+
+    def _grade_keys(self) -> list[Hotkey]:
+        """The keys that grade a card; they are drawn above the others, each with the time until the card comes back."""
+        if not self._is_graded_now:
+            return []
+        from ddpquiz.terminal.sittings.study_screen import NAMES  # most steps ask no card
+
+        return [Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1)]
+
     def _forward_keys(self) -> list[Hotkey]:
         """The key that goes on, named after what comes next."""
         if self._own:
@@ -347,10 +358,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             if not self.visit.is_turned:
                 return [Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))]
             if self._grades:
-                from ddpquiz.terminal.sittings.study_screen import NAMES  # most steps ask no card
-
-                good = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
-                return [good, *(Hotkey(str(number), NAMES[grade]) for number, grade in enumerate(Grade, 1))]
+                return [Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))]
         names = {
             _Page.LISTING: "show the code",
             _Page.ASK: "answer",
@@ -483,6 +491,12 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._go_on()
         elif key in ("enter", "space"):
             self._go_on()
+
+    @property
+    def _is_graded_now(self) -> bool:
+        """Whether the next key grades the card of this step."""
+        asks = self.page is _Page.ASK and isinstance(self.asked, Card)
+        return asks and self.visit.is_turned and self.visit.grade is None and self._grades
 
     @property
     def _grades(self) -> bool:

@@ -193,7 +193,7 @@ class PredictionScreen(AnswerScreen):
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
         counts = Text(
-            "It counts as in a test; once its lesson has begun, a wrong one makes a card due.",
+            "It counts as in a test. If it is wrong and you have begun the lesson, a card comes back.",
             style="quiet",
         )
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
