@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from contextlib import closing
 from dataclasses import replace
@@ -387,8 +388,9 @@ def test_a_card_is_recalled_and_counts_among_the_new_cards_of_the_day(progress):
     assert screen(seat).splitlines()[2] == "Front of three?"
     press(seat, "space")
     assert "Back of three." in screen(seat)
-    assert "1 forgot" in screen(seat)
-    press(seat, "1")
+    assert screen(seat).count("1 forgot") == 1
+    assert "\n1      forgot\n" in screen(press(seat, "?"))
+    press(seat, "?", "1")
     memory = progress.memories()["ring/three"]
     assert (memory.first, memory.lapses) == (DAY, 0)
     assert (seat.finished, stages(progress)) == (True, [("ring/step-4", "done")])
@@ -548,9 +550,12 @@ def test_the_json_of_a_concept_holds_its_steps(mine):
     assert "Step by step" in page
 
 
-def test_a_fault_in_the_learners_own_version_is_named_with_its_file():
+def test_a_fault_in_the_learners_own_version_is_named_with_its_file(progress):
     with begin_listing("ring", SUM, "import torch\nraise ValueError('mine')", "ring-1.py") as run:
         observed = run.finish()
     assert "at ring-1.py:2: mine" in observed.failed
+    seat = lesson(progress)
+    seat._show(None, observed)
+    assert re.search("Rank [01] raised ValueError at ring-1.py:2: mine", screen(seat))
     with pytest.raises(UserError, match=r"^ring-1\.py:2: '\(' was never closed"):
         begin_listing("ring", SUM, "import torch\nprint(", "ring-1.py")

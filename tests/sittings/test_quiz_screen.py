@@ -170,6 +170,10 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     short = press(quizzing(progress, replace(BYTES, ask=BYTES.ask + " Nobody fails." * 20)), "4")
     assert "Nobody fails.\n\n✗>4  3,600 bytes" in screen(short, height=24)
     assert "The question" not in screen(short, height=24)
+    prints = replace(PRINTS, code="x = 1\n" * 20 + PRINTS.code)
+    shown = screen(press(quizzing(progress, prints), "0", "enter"), height=24)
+    assert (shown.count(PRINTS.ask), shown.count("\nThe question\n  Type what this prints.")) == (1, 1)
+    assert shown.index("The question") < shown.index("x = 1")
 
 
 def test_what_is_said_about_a_key_stands_above_the_keys(progress):
