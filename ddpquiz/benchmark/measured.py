@@ -1,4 +1,4 @@
-"""What `ddpquiz bench` measured on a machine, as lines: seconds = alpha + beta x bytes, in one part or in two.
+"""What `ddpquiz bench` measured, as lines (seconds = alpha + beta x bytes), and a run's speed beside them.
 
 `achieved_speeds` sets what the calls of a run reached beside what the machine can do by these lines.
 """

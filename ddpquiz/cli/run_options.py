@@ -1,4 +1,4 @@
-"""The options that `demo` and `run` share, as one dataclass: how many ranks, where, and how the run is shown."""
+"""The options that `demo` and `run` share, as one dataclass, and what is said of one in the wrong place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labs: found by name, or all of them in the order of the concepts that they belong to.
+"""The labs, shipped and of packs: found by name, or all in the order of the concepts that they belong to.
 
 Those of a pack belong to its concepts, and their names begin with the name of the pack.
 """

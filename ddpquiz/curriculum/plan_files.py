@@ -1,6 +1,6 @@
-"""Read the files of models and hardware for `ddpquiz plan`: numbers with units, and a source for each of them.
+"""Read the files of models, hardware and published runs for `ddpquiz plan`: numbers with units and sources.
 
-So are the measured runs read beside which benchmarks/published_runs.py puts the predictions of `ddpquiz plan`.
+benchmarks/published_runs.py puts the predictions of `ddpquiz plan` beside the published runs.
 """
 
 from __future__ import annotations

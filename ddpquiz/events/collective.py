@@ -1,4 +1,4 @@
-"""Which calls of ranks belong together, and in which order ranks call.
+"""Which calls of ranks belong together, also those of new_group, and in which order ranks call.
 
 A `Collective` is one operation across its ranks: who is awaited, how long it lasted and how fast it was. `Matching`
 puts calls together, `Unfinished` holds the operations that are not done, `NewGroupCalls` the calls of new_group, and

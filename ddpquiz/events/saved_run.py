@@ -1,4 +1,4 @@
-"""A saved run: its events in a file, one JSON object a line, to be replayed without torch.
+"""A saved run: its events in a file, to be replayed without torch; of a long run, the last ones are kept.
 
 `RecentEvents` holds what a run of any length needs for that: its first event and the last ones.
 """

@@ -1,4 +1,4 @@
-"""Judge answers: whether they are right and, if not, why. One function for each kind of question.
+"""Judge answers: whether they are right and, if not, why; and say how each kind of question is answered.
 
 Numbers may have units as people write them, and are converted.
 """

@@ -1,7 +1,7 @@
 """The stacks of all threads of a process, asked for from another one (Linux).
 
-A rank that ddpquiz started writes its own stacks when a signal asks for them: that needs no other program and no right
-to look into processes. Of every other process py-spy reads them.
+A rank that ddpquiz started writes its own stacks when a signal asks for them (`inside/worker.py`): that needs no other
+program and no right to look into processes. Of every other process py-spy reads them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down.
+"""How a rank ends: it reports an exception and its peak memory, and ends as Python does, without tearing down torch.
 
 The last things that it reports are the most memory that it has held, and how long cores were missing.
 """

@@ -1,4 +1,4 @@
-"""Records every collective and point-to-point operation of a rank, whoever issues it.
+"""Records every operation of a rank, whoever issues it: Python, DDP's buckets, or functions of C++ that wait.
 
 Two callers issue operations where no wait of Python is seen: DDP's reducer in a backward, bucket by bucket, and
 functions of C++ that return only when their operations have ended.

@@ -1,4 +1,4 @@
-"""Parts of a page: sections with titles, columns, tables, commands, bullets, bars, and questions above their answers.
+"""Parts of a page, such as sections, columns, tables and bars, and how a page is shown, also in the user's pager.
 
 A page is printed (`show`), through the user's pager if it is longer than the terminal (`show_paged`).
 """

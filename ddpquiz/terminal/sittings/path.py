@@ -1,4 +1,4 @@
-"""The guided path on the screen: the stages of a concept one after the other, and where the learner is."""
+"""The guided path on the screen: the stages of a concept, where the learner is, and the page of a lesson."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""A question on the screen: how it is drawn and answered key by key, the clock, and the verdict."""
+"""A question on the screen: how it is drawn, answered key by key, and judged; and screens on which one types."""
 
 from __future__ import annotations
 
