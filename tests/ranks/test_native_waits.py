@@ -80,7 +80,7 @@ play("FSDP", lambda: sharded(x))
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_whoever_issues_an_operation_the_others_wait_in_it_for_a_rank_that_is_late(kind, script):
-    events = run(script(PLAY.format(late=LATE) + CALLS[kind] + '\nprint("now: over")\n'))
+    events = run(script(PLAY.format(late=LATE) + CALLS[kind] + '\nprint("now: over")\ndist.barrier()\n'))
     assert end(events).ok, end(events).why
     timeline = Timeline(limit=None)
     for event in events:
