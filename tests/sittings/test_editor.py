@@ -92,6 +92,7 @@ def test_before_an_editor_opens_that_nobody_chose_its_name_and_how_to_leave_it_a
     terminal.press("\r", "You ticked 0 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
+    assert "\x1b[3A\r\x1b[J" in terminal.raw  # nothing of that is left on the screen of the shell
 
 
 def test_an_editor_that_the_learner_chose_opens_at_once(home, editor, tmp_path):
@@ -105,6 +106,7 @@ def test_an_editor_that_the_learner_chose_opens_at_once(home, editor, tmp_path):
         "vim opens. Press i to type; esc, then :wq and enter, saves and leaves.\r\nTo use another editor, set EDITOR."
         in terminal.raw
     )
+    assert "\x1b[2A\r\x1b[J" in terminal.raw
 
 
 def test_what_was_written_in_an_editor_is_saved_when_it_cannot_be_graded(home, editor):

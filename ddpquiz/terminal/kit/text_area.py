@@ -12,7 +12,6 @@ import tempfile
 import textwrap
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -168,24 +167,35 @@ def _set_editor() -> str | None:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR")
 
 
-@cache  # once for each editor: whoever opens it again knows
-def _introduce(editor: str) -> None:
-    """Say which editor opens, how to leave it, and how to choose another; wait for a learner who has not chosen it."""
-    if not is_interactive():
-        return
+_introduced: set[str] = set()  # the editors that were opened: whoever opens one again knows
+
+
+def _introduce(editor: str) -> int:
+    """Say which editor opens, how to leave it, and how to choose another; wait for a learner who has not chosen it.
+
+    Returns how many rows of the terminal that took.
+    """
+    if not is_interactive() or editor in _introduced:
+        return 0
     program = shlex.split(editor)[0]
     program = os.path.realpath(shutil.which(program) or program) if program == "editor" else program
     name = Path(program).name.partition(".")[0]  # such as vim.basic
     how = next((how for names, how in _HOW_TO_LEAVE.items() if name.startswith(names)), "Save the file, and close it.")
-    print(f"\n{name} opens. {how}\nTo use another editor, set EDITOR.", end=" ", flush=True)
-    if not _set_editor():
-        print("Press enter to open this one.", end=" ", flush=True)
+    said = f"\n{name} opens. {how}\nTo use another editor, set EDITOR. "
+    waits = not _set_editor()
+    said += "Press enter to open this one. " if waits else ""
+    print(said, end="", flush=True)
+    if waits:
         sys.stdin.readline()
+    _introduced.add(editor)
+    columns = shutil.get_terminal_size().columns
+    return sum(len(line) // columns for line in said.splitlines()) + said.count("\n") + waits
 
 
 def _run(editor: str, file: Path) -> None:
+    rows = 0
     with suppress(ValueError, IndexError):  # no command line; to start it says so
-        _introduce(editor)
+        rows = _introduce(editor)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor
     try:
         subprocess.run([*shlex.split(editor), str(file)], check=True)
@@ -197,3 +207,5 @@ def _run(editor: str, file: Path) -> None:
         ) from None
     finally:
         signal.signal(signal.SIGINT, before)
+        if rows:  # what was said of the editor must not stand above the next prompt of the shell
+            print(f"\x1b[{rows}A\r\x1b[J", end="", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -351,9 +352,11 @@ def field(question: Question, entry: Entry) -> Text:
 
 
 def is_calculation(question: Question) -> bool:
-    """Whether the proof of a question runs in one process without communication."""
+    """Whether the proof of a question runs in one process, which neither communicates nor starts others."""
     proof = question.proof
-    return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
+    if not isinstance(proof, CodeProof) or proof.ranks != "1":
+        return False
+    return not re.search(r"\bdist\.|\bsubprocess\b|torchrun|elastic", proof.code or question.code)
 
 
 def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool, why: str) -> RenderableType:
