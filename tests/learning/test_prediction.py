@@ -49,7 +49,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert second == "It counts as in a test; once its lesson has begun, a wrong one makes a card due."
+    assert second == "It counts as in a test: once a lesson has begun, a wrong answer brings a card."
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)

@@ -193,7 +193,7 @@ class PredictionScreen(AnswerScreen):
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
         counts = Text(
-            "It counts as in a test. If it is wrong and you have begun the lesson, a card comes back.",
+            "It counts as in a test: once a lesson has begun, a wrong answer brings a card.",
             style="quiet",
         )
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
