@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
 SCRIPT = """\
 import os, subprocess, sys, time
+from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 import torch, torch.distributed as dist, torch.multiprocessing
 
 mark, rank = os.environ["LEFTOVERS"], os.environ["RANK"]
 Path(sys.argv[1], f"rank-{rank}").write_text(str(os.getpid()))
+resource_tracker.ensure_running()  # it removes the memory below, but a kill while it starts ends it, too
+while b"resource_tracker" not in Path(f"/proc/{resource_tracker._resource_tracker._pid}/cmdline").read_bytes():
+    time.sleep(0.01)
 named = SharedMemory(create=True, size=8, name=f"{mark}-{rank}-{os.getpid()}")
 torch.multiprocessing.set_sharing_strategy("file_system")
 shared = torch.ones(4).share_memory_()
