@@ -201,12 +201,10 @@ class Folded:
             yield whole
             return
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
-        if len(self.more) <= 1 and len(lines) <= console.height // 3:
-            yield Group(self.question, *self.answer)
-            return
         if len(lines) <= console.height // 3:
             yield Group(self.question, *self.answer)
-            yield Group(*section(self.title, *self.more))
+            if len(self.more) > 1:
+                yield Group(*section(self.title, *self.more))
             return
         yield Group(Brief(self.question, max(_LINES, console.height // 6)), *self.answer)
         yield Group(*section(self.title, self.question, *self.more))

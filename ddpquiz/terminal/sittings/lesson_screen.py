@@ -482,7 +482,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         visit = self.visit
         if not visit.is_turned:
             visit.is_turned = key in ("enter", "space")
-        elif visit.grade is None and self._grades:
+        elif self._is_graded_now:
             grade = Grade(int(key)) if key in ("1", "2", "3", "4") else Grade.GOOD
             if key in ("1", "2", "3", "4", "enter", "space"):
                 now = self.context.clock()
