@@ -88,6 +88,7 @@ def test_before_an_editor_opens_that_nobody_chose_its_name_and_how_to_leave_it_a
         "\x1be", r"^nano opens. Ctrl\+o and enter save, ctrl\+x leaves\.$", "set EDITOR. Press enter to open"
     )
     terminal.press("\x03", "^stopped")
+    assert "\x1b[2A\r\x1b[J" in terminal.raw
     terminal.press("\x1be", "set EDITOR. Press enter to open")
     terminal.press("\r", "You ticked 0 of 3 points")
     terminal.press("q")

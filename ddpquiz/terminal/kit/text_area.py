@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,42 +171,53 @@ def _set_editor() -> str | None:
 _introduced: set[str] = set()  # the editors that were opened: whoever opens one again knows
 
 
-def _introduce(editor: str) -> int:
+@contextmanager
+def _introduction(editor: str) -> Iterator[None]:
     """Say which editor opens, how to leave it, and how to choose another; wait for a learner who has not chosen it.
 
-    Returns how many rows of the terminal that took.
+    Nothing of that stays on the terminal: it must not stand above the next prompt of the shell.
     """
-    if not is_interactive() or editor in _introduced:
-        return 0
-    program = shlex.split(editor)[0]
+    words = _words(editor)
+    if not words or not is_interactive() or editor in _introduced:
+        yield
+        return
+    program = words[0]
     program = os.path.realpath(shutil.which(program) or program) if program == "editor" else program
     name = Path(program).name.partition(".")[0]  # such as vim.basic
     how = next((how for names, how in _HOW_TO_LEAVE.items() if name.startswith(names)), "Save the file, and close it.")
-    said = f"\n{name} opens. {how}\nTo use another editor, set EDITOR. "
     waits = not _set_editor()
+    said = f"\n{name} opens. {how}\nTo use another editor, set EDITOR. "
     said += "Press enter to open this one. " if waits else ""
-    print(said, end="", flush=True)
-    if waits:
-        sys.stdin.readline()
-    _introduced.add(editor)
     columns = shutil.get_terminal_size().columns
-    return sum(len(line) // columns for line in said.splitlines()) + said.count("\n") + waits
+    rows = said.count("\n") + sum(len(line) // columns for line in said.splitlines())
+    try:
+        print(said, end="", flush=True)
+        if waits:
+            sys.stdin.readline()
+            rows += 1
+        _introduced.add(editor)
+        yield
+    finally:
+        print(f"\x1b[{rows}A\r\x1b[J", end="", flush=True)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # to start it says so
+        return []
 
 
 def _run(editor: str, file: Path) -> None:
-    rows = 0
-    with suppress(ValueError, IndexError):  # no command line; to start it says so
-        rows = _introduce(editor)
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor
-    try:
-        subprocess.run([*shlex.split(editor), str(file)], check=True)
-    except (OSError, ValueError):
-        raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
-    except subprocess.CalledProcessError as failed:
-        raise UserError(
-            f"The editor `{editor}` ended with status {failed.returncode}; its text was not read."
-        ) from None
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if rows:  # what was said of the editor must not stand above the next prompt of the shell
-            print(f"\x1b[{rows}A\r\x1b[J", end="", flush=True)
+    with _introduction(editor):
+        before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError):
+            raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
+        except subprocess.CalledProcessError as failed:
+            raise UserError(
+                f"The editor `{editor}` ended with status {failed.returncode}; its text was not read."
+            ) from None
+        finally:
+            signal.signal(signal.SIGINT, before)
