@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ddpquiz.curriculum.plan_files import UNITS, PublishedRun, load_runs
 from ddpquiz.plan import step_time
 from ddpquiz.plan.layout import rank_stages
-from ddpquiz.plan.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
+from ddpquiz.plan.memory import fullest, stage_activations, zero_bytes
 from ddpquiz.plan.model import attention_matrices, mlp_matrices
 from ddpquiz.plan.page import amount
 from ddpquiz.plan.plan import Fit, predict, utilization
@@ -108,7 +108,7 @@ def states(run: PublishedRun) -> float:
     """The bytes of states: of the published size, or of the matrices of a stage's layers alone."""
     layout, model = run.job.layout, run.job.model
     matrices = model.layers * (attention_matrices(model) + mlp_matrices(model)) / (layout.tp * layout.pp)
-    each = STATE_BYTES[run.job.sizes.states]
+    each = run.job.sizes.state_bytes
     return sum(zero_bytes(run.parameters or matrices, layout.sharded_over, layout.zero, each))
 
 

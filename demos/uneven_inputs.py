@@ -64,7 +64,7 @@ def train_without_join(batches: list, timeout: float) -> None:
     plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
     steps, error = 0, ""
     if rank == 0:
-        print(f"Without Join an all-reduce that misses a rank times out after {timeout:g} s.")
+        print(f"Without Join an all-reduce that is missing a rank times out after {timeout:g} s.")
     try:
         for steps in train(plain, batches):
             print(f"batches left (no join): {len(batches) - steps}")

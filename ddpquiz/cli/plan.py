@@ -108,9 +108,10 @@ class PlanOptions:
         typer.Option(
             "--states",
             help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, deepspeed (bf16)"
-            " 2+6+12, fp32 4+4+8.",
+            " 2+6+12, fp32 4+4+8 (PyTorch's own). [default: megatron; without this option a plan fits only if it does"
+            " with any of them]",
         ),
-    ] = str(_SIZES.states)
+    ] = ""
     precision: Annotated[
         str, typer.Option("--precision", help="bf16, fp8 or fp32. [default: bf16 if the GPU has it]")
     ] = ""
@@ -119,7 +120,7 @@ class PlanOptions:
         str,
         typer.Option(
             "--loss",
-            help="How the loss is computed: eager, gathered (eager, and tp does not split the logits), fused"
+            help="How the loss is computed: eager, gathered (eager, all logits in fp32 on each tp rank), fused"
             " (torch.compile, Liger), chunked, or in-place (Megatron). [default: in-place with --states megatron and"
             " deepspeed, else eager; without this option a plan fits only if it does with any loss]",
         ),
@@ -171,7 +172,7 @@ class PlanOptions:
         sizes = Sizes(
             batch=self.batch or max(1, _STEP_TOKENS // sequence),
             sequence=sequence,
-            states=_one_of(States, self.states, "--states"),
+            states=_one_of(States, self.states, "--states") if self.states else None,
             flash=self.flash,
             loss=_one_of(Loss, self.loss, "--loss") if self.loss else None,
         )

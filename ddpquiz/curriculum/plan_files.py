@@ -425,7 +425,7 @@ def _sizes(row: Fields) -> Sizes:
     return Sizes(
         batch=_whole(row, "batch", 1),
         sequence=_whole(row, "sequence", 2048),
-        states=row.one_of("states", States, States.MEGATRON),
+        states=row.one_of("states", States, States.MEGATRON) if "states" in row else None,
         flash=row.flag("flash"),
         loss=row.one_of("loss", Loss, Loss.EAGER) if "loss" in row else None,
     )

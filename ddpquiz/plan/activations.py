@@ -98,17 +98,18 @@ class Loss(StrEnum):
     """How the loss is computed from the logits, which decides how often they are held."""
 
     EAGER = "eager"  # torch.nn.functional.cross_entropy of logits in fp32
-    GATHERED = "gathered"  # the same, and each tp rank holds all logits
+    GATHERED = "gathered"  # the same, each tp rank holds all logits, and the caller keeps them in fp32
     FUSED = "fused"  # under torch.compile, or by a kernel of its own (FlashAttention, Liger)
     IN_PLACE = "in-place"  # Megatron's, which overwrites its copy in fp32
     CHUNKED = "chunked"  # of an eighth of the tokens at a time
 
 
 # Bytes of a logit at the peak, in backward. Eager: the logits (2), what log_softmax returned (4), its gradient (4), and
-# that of its input (4). Eager and split by tp (torch.distributed.tensor.parallel.loss_parallel): in place of the last
+# that of its input (4). Gathered: the same, with the logits in fp32 (4), as Transformers up to 4.45 returned them
+# (huggingface/transformers, pull request 33902). Eager and split by tp (torch.distributed.tensor.parallel.loss_parallel): in place of the last
 # two, a gradient of zeros, the softmax, and their sum (12). Fused: the logits and their gradient. In place: the logits
 # (2), and the copy in fp32 that becomes softmax and then its gradient (4).
-_LOSS_BYTES = {Loss.EAGER: 14.0, Loss.GATHERED: 14.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
+_LOSS_BYTES = {Loss.EAGER: 14.0, Loss.GATHERED: 16.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
 _SPLIT_EAGER_BYTES = 18.0
 
 

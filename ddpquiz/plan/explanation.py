@@ -8,7 +8,7 @@ from functools import partial
 from ddpquiz.plan.activations import Loss, loss_bytes
 from ddpquiz.plan.layer_work import LayerWork
 from ddpquiz.plan.layout import BUBBLES, Recompute, in_flight, rank_stages
-from ddpquiz.plan.memory import STATE_BYTES, buffer_parts, rank_tokens, stage_activations
+from ddpquiz.plan.memory import buffer_parts, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
 from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
 from ddpquiz.plan.traffic import Traffic, rounds
@@ -51,7 +51,7 @@ _STATES = {"weights": (3, "weights"), "gradients": (2, "gradients"), "optimizer"
 
 def _states(plan: Plan, line: str) -> PlanLine:
     stage, name = _STATES[line]
-    per_parameter = getattr(STATE_BYTES[plan.job.sizes.states], line)
+    per_parameter = getattr(plan.job.sizes.state_bytes, line)
     held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
     layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
     holds = "a shard" if layout.zero >= stage else "all of them"
@@ -69,7 +69,7 @@ def _states(plan: Plan, line: str) -> PlanLine:
         f"{filled} / 2**30",
         "arXiv 1910.02054, figure 1",
         "zero-stages",
-        f"States: {plan.job.sizes.states}. ZeRO shards {name} from stage {stage} on; with stage {layout.zero},"
+        f"States: {plan.job.sizes.state_kind}. ZeRO shards {name} from stage {stage} on; with stage {layout.zero},"
         f" each rank holds {holds}.",
     )
 

@@ -86,19 +86,40 @@ class Sizes:
 
     batch: int
     sequence: int
-    states: States = States.MEGATRON
+    states: States | None = None  # None: those of Megatron-LM
     flash: bool = True
     loss: Loss | None = None  # None: that of the software whose states these are
+    worst: bool = False  # what is not stated is what needs most memory
+
+    @property
+    def state_kind(self) -> States:
+        return self.states or (States.DEEPSPEED if self.worst else States.MEGATRON)
+
+    @property
+    def state_bytes(self) -> StateBytes:
+        return STATE_BYTES[self.state_kind]
 
     @property
     def loss_kind(self) -> Loss:
-        usual = Loss.IN_PLACE if self.states in (States.MEGATRON, States.DEEPSPEED) else Loss.EAGER
+        if self.worst:
+            return self.loss or Loss.GATHERED
+        usual = Loss.IN_PLACE if self.state_kind in (States.MEGATRON, States.DEEPSPEED) else Loss.EAGER
         return self.loss or usual
 
     @property
+    def keeps_gathered_inputs(self) -> bool:
+        """True if tp keeps the inputs that it has gathered, as DTensor does; Megatron-LM gathers them again."""
+        return self.states is States.FP32 or (self.states is None and self.worst)
+
+    @property
     def cautious(self) -> "Sizes":
-        """The same with the loss that needs most memory, unless one is stated."""
-        return self if self.loss else replace(self, loss=Loss.GATHERED)
+        """The same with the states and the loss that need most memory, unless they are stated."""
+        return replace(self, worst=True)
+
+    @property
+    def open_options(self) -> list[str]:
+        """The options that would state how the software uses memory, and that are not given."""
+        return [f"--{name}" for name in ("states", "loss") if getattr(self, name) is None]
 
 
 def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> tuple[float, float, float]:
@@ -113,9 +134,9 @@ def zero_bytes(parameters: float, shards: int, zero: int, each: StateBytes) -> t
     )
 
 
-def _stage_states(layout: Layout, held: Stage, states: States) -> tuple[float, float, float]:
+def _stage_states(layout: Layout, held: Stage, each: StateBytes) -> tuple[float, float, float]:
     """The bytes of a stage's weights, gradients and optimizer state on one rank."""
-    each, shards = STATE_BYTES[states], layout.sharded_over
+    shards = layout.sharded_over
     dense = zero_bytes(held.parameters, shards, layout.zero, each)
     if not held.routed:
         return dense
@@ -149,18 +170,15 @@ def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Si
 
 
 def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
-    """The inputs of attention and of the MLP as tp has gathered them, which DTensor keeps for backward.
-
-    Megatron gathers them a second time instead.
-    """
-    if layout.tp == 1 or not layout.sequence_parallel or sizes.states is not States.FP32:
+    """The inputs of attention and of the MLP as tp has gathered them, where they are kept for backward."""
+    if layout.tp == 1 or not layout.sequence_parallel or not sizes.keeps_gathered_inputs:
         return 0.0
     return 2 * NUMBER * rank_tokens(layout, sizes.sequence) * model.hidden
 
 
 def _gathered(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[Stage, ...]) -> list[tuple[float, int]]:
     """The whole weights and gradients that ZeRO-3 makes of a rank's shards, for a time, as `buffer_parts` has them."""
-    weight, gradient = NUMBER, STATE_BYTES[sizes.states].gradients
+    weight, gradient = NUMBER, sizes.state_bytes.gradients
     whole = sum(each.parameters + each.routed for each in held)
     if layout.keeps_gathered:
         return [(whole, weight + gradient)]
@@ -219,7 +237,7 @@ def _stage_memory(
     weights = gradients = optimizer = 0.0
     held = rank_stages(model, layout, number)
     for each in held:
-        states = _stage_states(layout, each, sizes.states)
+        states = _stage_states(layout, each, sizes.state_bytes)
         weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
     activations, logits = peaks[number] if peaks else _peak_activations(model, layout, sizes, number)
     return RankMemory(

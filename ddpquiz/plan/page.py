@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.memory import STATE_BYTES
 from ddpquiz.plan.plan import MARGIN, Fit, Plan, safe_bytes
 from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
@@ -145,7 +144,7 @@ def _algorithm(part: Traffic) -> str:
 
 
 def _results(plan: Plan, tokens: float) -> Iterator[Text]:
-    each = STATE_BYTES[plan.job.sizes.states]
+    each = plan.job.sizes.state_bytes
     result = Text("If it did fit: " if plan.fit is Fit.NO else "")
     result.append(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", "head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
@@ -162,7 +161,8 @@ def _ways(plan: Plan) -> Text:
     """Name the changes that make a plan fit, with what each costs."""
     close = f"A prediction may miss by {MARGIN:.0%}. " if plan.fit is Fit.CLOSE else ""
     if close and plan.memory.total <= safe_bytes(plan.hardware.memory):
-        close = f"--loss says how the loss is computed; the most that one needs is {plan.most / GIB:,.1f} GiB. "
+        options = " and ".join(plan.job.sizes.open_options)
+        close = f"Name your software with {options}: the one that needs most needs {plan.most / GIB:,.1f} GiB. "
     ways = [
         f"{option} ({way.memory.total / GIB:,.0f} GiB, step {way.time.total / plan.time.total - 1:+.0%})"
         for option, way in ways_to_fit(plan)[:_MOST_WAYS]
@@ -245,9 +245,10 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
     if before:
         least, limit_of = least_state_bytes(best.job, before) / GIB, safe_bytes(best.hardware.memory) / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
-        held = STATE_BYTES[best.job.sizes.states].total
+        need = "need" if best.job.sizes.states else "may need"
+        held = best.job.sizes.cautious.state_bytes.total
         yield Text(
-            f"On {before:,}, weights, gradients and optimizer need {least:,.1f} GiB per GPU (--states: {held} bytes a"
+            f"On {before:,}, weights, gradients and optimizer {need} {least:,.1f} GiB per GPU (--states: {held} bytes a"
             f" parameter); the limit is {limit_of:,.1f}{why}."
         )
 

@@ -31,7 +31,7 @@ def safe_bytes(memory: float) -> float:
 
 
 def fit(needed: float, most: float, memory: float) -> Fit:
-    """Whether a rank that needs so many bytes, and `most` with another loss, fits even if both miss by MARGIN."""
+    """Whether a rank that needs so many bytes, and `most` with other software, fits even if both miss by MARGIN."""
     if most <= safe_bytes(memory):
         return Fit.YES
     return Fit.NO if needed * (1 - MARGIN) > HEADROOM * memory else Fit.CLOSE
@@ -58,12 +58,12 @@ class Plan:
 
     @property
     def fit(self) -> Fit:
-        """Whether it fits into the memory of the GPU, with any loss if none is stated."""
+        """Whether it fits into the memory of the GPU, with any states and loss where none are stated."""
         return fit(self.memory.total, self.most, self.hardware.memory)
 
     @property
     def most(self) -> float:
-        """Bytes on the fullest rank with the loss that needs most memory, unless one is stated."""
+        """Bytes on the fullest rank with the states and the loss that need most memory, unless they are stated."""
         return fullest(self.job.model, self.job.layout, self.job.sizes.cautious).total
 
     @property
@@ -168,7 +168,7 @@ def plan_as_json(plan: Plan, tokens: float) -> dict[str, Any]:
         "sequence": job.sizes.sequence,
         "micro_batches": job.micro_batches,
         "conventions": {
-            "states": job.sizes.states,
+            "states": job.sizes.state_kind,
             "flash": job.sizes.flash,
             "loss": job.sizes.loss_kind,
             "precision": plan.machine.precision,

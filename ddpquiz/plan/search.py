@@ -7,7 +7,7 @@ from functools import partial
 
 from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal, splits_layers
-from ddpquiz.plan.memory import STATE_BYTES, fullest, outer_peaks
+from ddpquiz.plan.memory import fullest, outer_peaks
 from ddpquiz.plan.model import Transformer, parameters
 from ddpquiz.plan.plan import Fit, Plan, predict, safe_bytes
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
@@ -78,7 +78,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     found = SearchResult()
     best: list[tuple[float, int, int, Layout]] = []
     model, sizes, limit = job.model, job.sizes, safe_bytes(machine.hardware.memory)
-    cautious = sizes.cautious  # a layout fits if it does with any loss, unless one is stated
+    cautious = sizes.cautious  # a layout fits if it does with any software, unless it is stated
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
@@ -126,8 +126,11 @@ def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[
 
 
 def least_state_bytes(job: Job, gpus: int) -> float:
-    """The bytes of states on each GPU if they were spread evenly: no layout needs less."""
-    return parameters(job.model) * STATE_BYTES[job.sizes.states].total / gpus
+    """The bytes of states on each GPU if they were spread evenly: no layout needs less.
+
+    They are those of the software that needs most, unless it is stated, because a layout has to fit with any.
+    """
+    return parameters(job.model) * job.sizes.cautious.state_bytes.total / gpus
 
 
 def plans_by_gpus(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
@@ -169,8 +172,10 @@ def ways_to_fit(plan: Plan) -> list[tuple[str, Plan]]:
     changed += [(f"--recompute {each}", replace(layout, recompute=each), sizes) for each in kinds]
     if layout.replicas > 1:
         changed += [(f"--zero {zero}", replace(layout, zero=zero), sizes) for zero in range(layout.zero + 1, 4)]
-    if sizes.loss is None:
-        changed.append((f"--loss {sizes.loss_kind}", layout, replace(sizes, loss=sizes.loss_kind)))
+    if sizes.open_options:
+        stated = replace(sizes, states=sizes.state_kind, loss=sizes.loss_kind)
+        named = {"--states": stated.states, "--loss": stated.loss}
+        changed.append((" ".join(f"{option} {named[option]}" for option in sizes.open_options), layout, stated))
     if sizes.loss_kind in (Loss.EAGER, Loss.GATHERED, Loss.IN_PLACE):
         changed.append(("--loss fused", layout, replace(sizes, loss=Loss.FUSED)))
     found = []

@@ -10,7 +10,7 @@ from ddpquiz.plan.activations import Split
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layer_work import LayerWork, layer_work
 from ddpquiz.plan.layout import Layout, Recompute, idle_seconds, outer_stages, rank_stages
-from ddpquiz.plan.memory import STATE_BYTES, Sizes, rank_tokens
+from ddpquiz.plan.memory import Sizes, rank_tokens
 from ddpquiz.plan.model import Transformer, head_flops
 from ddpquiz.plan.traffic import (
     Job,
@@ -260,7 +260,7 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
 
 def optimizer_bytes(job: Job, number: int) -> float:
     """The bytes that Adam moves on a rank: its state is read and written, gradients read, weights written."""
-    layout, each = job.layout, STATE_BYTES[job.sizes.states]
+    layout, each = job.layout, job.sizes.state_bytes
     moved = 2 * each.optimizer + each.gradients + each.weights
     held = rank_stages(job.model, layout, number)
     shards = layout.sharded_over if layout.zero else 1

@@ -10,7 +10,7 @@ from functools import cache
 from ddpquiz.plan.activations import NUMBER
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, Stage, micro_batches, rank_stages, split_layer
-from ddpquiz.plan.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
+from ddpquiz.plan.memory import Sizes, key_value_numbers, rank_tokens
 from ddpquiz.plan.model import Transformer
 
 
@@ -306,7 +306,7 @@ def data_parallel(job: Job, number: int) -> list[Traffic]:
 
 
 def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffic]:
-    layout, each = job.layout, STATE_BYTES[job.sizes.states]
+    layout, each = job.layout, job.sizes.state_bytes
     shards = min(layout.sharded_over, ranks)
     gradients = parameters * each.gradients
     match layout.zero:

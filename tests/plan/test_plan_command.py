@@ -97,7 +97,7 @@ def test_a_comparison_keeps_the_axes_that_it_does_not_name_and_may_change_the_pi
 
 
 def test_two_layouts_are_said_to_fit_or_not(home):
-    assert piped(home, *JOB, "--compare", "tp=4,pp=8").stdout.endswith("Both: fits.\n")
+    assert piped(home, *JOB, "--states", "megatron", "--compare", "tp=4,pp=8").stdout.endswith("Both: fits.\n")
     said = piped(home, *JOB, "--recompute", "full", "--compare", "tp=1 recompute=none").stdout
     assert said.endswith("The first: fits; the second: does not fit.\n")
 
@@ -144,6 +144,8 @@ def test_json_has_all_of_the_page(home):
 def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     words = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search")
     page = piped(home, *words).stdout
+    assert "may need 54.8 GiB per GPU (--states: 20 bytes a parameter)" in " ".join(page.split())
+    page = piped(home, *words, "--states", "megatron").stdout
     assert "need 73.9 GiB per GPU (--states: 18 bytes a parameter); the limit is 65.4." in " ".join(page.split())
     small = piped(home, "plan", "--model", "llama-3-8b", *words[3:], "--states", "zero").stdout
     assert "no layout fits the rest beside them." in " ".join(small.split())

@@ -22,7 +22,7 @@ from ddpquiz.plan.layout import (
     rank_stages,
     refusal,
 )
-from ddpquiz.plan.memory import Sizes, fullest
+from ddpquiz.plan.memory import Sizes, States, fullest
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import HEADROOM, Fit, fit, make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
@@ -197,6 +197,7 @@ def test_an_answer_is_the_same_where_a_prediction_misses_by_its_margin():
 
 def test_without_a_stated_loss_a_plan_fits_only_if_it_does_with_the_one_that_needs_most():
     usual = job("llama-3-8b", batch=64, dp=1, tp=8, micro_batch=4, recompute=Recompute.FULL)
+    usual = replace(usual, sizes=replace(usual.sizes, states=States.MEGATRON))
     found = {}
     for loss in (None, Loss.IN_PLACE, Loss.GATHERED):
         plan = predict(replace(usual, sizes=replace(usual.sizes, loss=loss)), Accelerator(H100))
@@ -204,10 +205,32 @@ def test_without_a_stated_loss_a_plan_fits_only_if_it_does_with_the_one_that_nee
     logits, hidden = 4 * 8192 * 128256 / 2**30, 4 * 4 * 8192 * 4096 / 2**30
     assert found[Loss.IN_PLACE][:2] == (Fit.YES, pytest.approx(6 * logits / 8 + hidden))
     assert found[None][:2] == (Fit.CLOSE, found[Loss.IN_PLACE][1])
-    assert found[Loss.GATHERED][1] == pytest.approx(14 * logits + hidden)
+    assert found[Loss.GATHERED][1] == pytest.approx(16 * logits + hidden)
     assert found[None][2] == found[Loss.GATHERED][2] > found[Loss.IN_PLACE][2]
     ways = [option for option, _ in ways_to_fit(predict(usual, Accelerator(H100)))]
     assert ways == ["--loss in-place", "--loss fused", "--micro-batch 2", "--micro-batch 1"]
+
+
+def test_without_stated_states_a_plan_fits_only_if_it_does_with_those_that_need_most():
+    """DeepSpeed's bytes of a parameter, and the inputs that DTensor keeps of each of the 80 layers of two stages."""
+    known = job(batch=64, dp=4, tp=8, pp=4)
+    known = replace(known, sizes=replace(known.sizes, loss=Loss.IN_PLACE))
+    stated, deepspeed, fp32 = (
+        fullest(known.model, known.layout, replace(known.sizes, states=states))
+        for states in (States.MEGATRON, States.DEEPSPEED, States.FP32)
+    )
+    plan = predict(known, Accelerator(H100))
+    assert plan.memory == stated
+    kept = fp32.activations - deepspeed.activations
+    assert kept == 4 * 20 * 2 * 2 * 8192 * 8192  # micro-batches, layers of a stage, two inputs in bf16
+    assert plan.most == pytest.approx(deepspeed.total + kept)
+    assert predict(replace(known, sizes=replace(known.sizes, states=States.ZERO)), Accelerator(H100)).fit is Fit.YES
+    assert plan.fit is Fit.YES
+    tight = replace(known, layout=replace(known.layout, micro_batch=2))
+    assert predict(tight, Accelerator(H100)).fit is Fit.CLOSE
+    stated = replace(tight, sizes=replace(tight.sizes, states=States.MEGATRON))
+    assert predict(stated, Accelerator(H100)).fit is Fit.YES
+    assert "--states megatron" in [option for option, _ in ways_to_fit(predict(tight, Accelerator(H100)))]
 
 
 def test_a_pipeline_keeps_what_zero_3_has_gathered_unless_it_is_told_otherwise():
@@ -230,10 +253,12 @@ def test_a_search_finds_layouts_that_fit_sorted_by_time_and_counts_the_others():
 
 
 def test_the_fewest_gpus_are_those_below_which_nothing_fits():
-    gpus, before, found = fewest_gpus(job(), Accelerator(H100))
-    assert (gpus, before) == (24, 16)
-    assert found.plans[0].fit is Fit.YES
-    assert not search(job(), Accelerator(H100), before).plans
+    stated = replace(job(), sizes=replace(job().sizes, states=States.MEGATRON))
+    for each, expected in ((stated, (24, 16)), (job(), (32, 24))):
+        gpus, before, found = fewest_gpus(each, Accelerator(H100))
+        assert (gpus, before) == expected
+        assert found.plans[0].fit is Fit.YES
+        assert not search(each, Accelerator(H100), before).plans
 
 
 def test_more_gpus_train_faster_and_less_efficiently():
