@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 4 demos/collectives.py
 
-Rank r brings the numbers 10r, 10r+1, ..., so each number shows which rank it is
+Rank r starts with 10r, 10r+1, ..., so each number shows which rank it is
 from and where it was. Look at which ranks hold the result: only the root
 (gather, reduce), all ranks the same (broadcast, all-gather, all-reduce), or
 each rank its own part (scatter, reduce-scatter, all-to-all). After `reduce` the

@@ -7,7 +7,7 @@ range of fp32. So sums in bf16 are coarse and sums in fp16 overflow: fp16
 gradients are divided before they are summed, and small ones are scaled up so
 that they do not become 0. A sum also depends on its order: a ring begins each
 chunk at a different rank.
-Five experiments show this; each begins with the number that a rank brings.
+Five experiments show this; each begins with the number that a rank contributes.
 Look for the coarse sum, for inf, for 0, and for the sums in another order.
 
 Try    --number 0.25         all three types hold it exactly: no sum is off
@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-NUMBER = 0.3  # what each rank brings to the first sums
+NUMBER = 0.3  # what each rank contributes to the first sums
 SMALL = 1e-8  # a gradient; the smallest number of fp16 is 6e-8
 NUMBERS = 1e8, 1.0, -1e8, 1.0  # of the ranks in turn, for a sum that depends on its order
 
@@ -42,7 +42,7 @@ def compare_fractions(args: argparse.Namespace, device: torch.device) -> None:
     # Each rounding is off by half a unit of the last place at most; the number is rounded once and the sum N-1 times
     # (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
-    print(f"number brought: {args.number:g}")
+    print(f"number contributed: {args.number:g}")
     print(f"number sum (exact): {exact:.10g}")
     for name, dtype in TYPES.items():
         made = total(args.number, dtype, device).item()
@@ -60,7 +60,7 @@ def compare_fractions(args: argparse.Namespace, device: torch.device) -> None:
 def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
     """Average a large gradient, a small one, and one that overflows on the last rank."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    print(f"large brought: {args.gradient:g}")
+    print(f"large contributed: {args.gradient:g}")
     late = total(args.gradient, torch.float16, device).item() / world
     early = total(args.gradient / world, torch.float16, device).item()
     wide = total(args.gradient, torch.bfloat16, device).item() / world
@@ -75,7 +75,7 @@ def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
     assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 has the range of fp32: its sum does not overflow"
 
     # A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
-    print(f"small brought: {SMALL:g}")
+    print(f"small contributed: {SMALL:g}")
     lost = total(SMALL, torch.float16, device).item()
     kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
     print(f"small sum (fp16): {lost:.2g}")
@@ -88,7 +88,7 @@ def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
     mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
     summed = total(mine, torch.float16, device).item()
-    print(f"overflow brought (fp16): {mine:g}")
+    print(f"overflow contributed (fp16): {mine:g}")
     print(f"overflow sum (fp16): {summed:g}")
     assert not math.isfinite(summed), "one rank's inf is in every rank's sum, so all ranks skip the same step"
 
@@ -97,7 +97,7 @@ def compare_orders(device: torch.device) -> None:
     """Add up the same numbers from each rank on, as the chunks of a ring all-reduce are."""
     rank, world = dist.get_rank(), dist.get_world_size()
     number = NUMBERS[rank % len(NUMBERS)]
-    print(f"ring brought: {number:g}")
+    print(f"ring contributed: {number:g}")
     sums = {}
     for name, dtype in ("fp32", torch.float32), ("fp64", torch.float64):
         made = torch.zeros((), dtype=dtype)
@@ -121,7 +121,7 @@ def compare_orders(device: torch.device) -> None:
 def main() -> None:
     """Add up over the ranks in each type, at the ends of its range, and in another order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--number", type=float, default=NUMBER, help="what each rank brings to the first sums")
+    parser.add_argument("--number", type=float, default=NUMBER, help="what each rank contributes to the first sums")
     parser.add_argument("--gradient", type=float, default=40000.0, help="a large gradient, 0 to 65504")
     parser.add_argument("--loss-scale", type=float, default=2.0**16, help="what the small gradient is multiplied by")
     args = parser.parse_args()
@@ -135,7 +135,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
     if dist.get_rank() == 0:
-        print("Each of the five experiments begins with the number that every rank brought.")
+        print("Each of the five experiments begins with the number that every rank contributes.")
         print("In a `ring sum` each rank adds up all numbers, from its own on.")
     compare_fractions(args, device)
     compare_ranges(args, device)

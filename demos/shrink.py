@@ -6,7 +6,7 @@ In step 5 of 0 to 9 the last rank leaves before it has summed its gradient. The
 others get an error from their all-reduce. They meet in the store, form a new
 group with one rank fewer, agree on the step, and repeat it with the samples
 dealt out again. Nothing is read from a file, and no process is started. Look at
-`ranks in each step` and at `steps made again`. The global batch is the same, so
+`ranks in each step` and at `steps repeated`. The global batch is the same, so
 the weights at the end are those of a run that nobody left.
 
 Try    --leave-at 99    nobody leaves
@@ -54,7 +54,7 @@ def gradient(weights: torch.Tensor, step: int, share: slice) -> torch.Tensor:
 
 
 def train(args: argparse.Namespace, store: dist.Store, rank: int, world: int) -> tuple[torch.Tensor, list[int], int]:
-    """Train; return the weights, the number of ranks in each finished step, and how many steps were made again."""
+    """Train; return the weights, the number of ranks in each finished step, and how many steps were repeated."""
     name, generation, again = str(rank), 0, 0
     rank, members = meet(store, generation, name, world), world
     share = slice(rank, None, members)
@@ -96,7 +96,7 @@ def main() -> None:
     store = dist.TCPStore(host, port, is_master=rank == 0 and not HOSTED)
     weights, finished, again = train(args, store, rank, world)
     print(f"ranks in each step: {' '.join(map(str, finished))}")
-    print(f"steps made again: {again}")
+    print(f"steps repeated: {again}")
     print(f"weights: {weights[0]:.4f} {weights[1]:.4f}")
 
     alone = torch.zeros(2)
@@ -105,7 +105,7 @@ def main() -> None:
     if not args.keep_shares:
         assert torch.allclose(weights, alone, atol=1e-5), "the weights are those of one process that saw every sample"
     if world > 1 and args.leave_at < STEPS:
-        assert again == 1, "only the step that was under way is made again"
+        assert again == 1, "only the step that was under way is repeated"
         assert finished[-1] == world - 1 == dist.get_world_size(), "the rest of the steps are made by one rank fewer"
     dist.barrier()
     dist.destroy_process_group()

@@ -382,7 +382,7 @@ def diagnose_sizes(evidence: LogEvidence, said: LoggedNotice) -> Diagnosis:
     diagnosis = Diagnosis(
         "signature", (), f"{who} received {amounts}: the sizes of a collective differ.",
         tuple(evidence.places(evidence.errors)), advice=f"{ADVICE['signature']} {_ASK_MORE}",
-        limits=("Which rank brought the wrong size is not in the logs.",), evidence=(str(said.at),),
+        limits=("Which rank passed a tensor of the wrong size is not in the logs.",), evidence=(str(said.at),),
     )  # fmt: skip
     return evidence.complete(diagnosis, aborted, [evidence.exits[rank] for rank in aborted])
 

@@ -250,7 +250,7 @@ def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[st
             )
         elif mark.op == "reduce":
             yield (
-                f"{format_place(mark.file, mark.line)}: reduce brings the gradients together on one rank, and every "
+                f"{format_place(mark.file, mark.line)}: reduce collects the gradients on one rank, and every "
                 f"rank makes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
                 "to the others."
             )
@@ -515,7 +515,7 @@ def _growing(timeline: Timeline, lifetime: float) -> Iterator[str]:
         if grows and cost.seconds + _pickling(timeline, cost) > _WORTH * lifetime:
             worst = max(grows, key=lambda each: each.largest)
             yield (
-                f"{format_place(file, line)}: nearly each {op} brought more than the one before, from "
+                f"{format_place(file, line)}: nearly every {op} was larger than the one before, from "
                 f"{format_bytes(worst.smallest)} at first to {format_bytes(worst.largest)} on each rank: what was sent "
                 f"once is sent again. Send only what is new, and let the receivers keep the rest."
             )

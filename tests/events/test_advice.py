@@ -137,7 +137,7 @@ def test_calls_that_send_again_what_was_sent_before_are_named():
     growing = [10_000 * at for at in range(1, 16)]
     assert gathered(growing) == [
         (
-            "train.py:5: nearly each all_gather brought more than the one before, from 9.77 KiB at first to 146 KiB on each "
+            "train.py:5: nearly every all_gather was larger than the one before, from 9.77 KiB at first to 146 KiB on each "
             "rank: what was sent once is sent again. Send only what is new, and let the receivers keep the rest."
         )
     ]

@@ -267,7 +267,7 @@ HANDS = {
     "reduced to one rank": (
         {"reduce": ONE},
         snapshot(
-            "train.py:14: reduce brings the gradients together on one rank, and every rank makes a step: before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Use all_reduce, or let only that rank make the step, and send its weights to the others."
+            "train.py:14: reduce collects the gradients on one rank, and every rank makes a step: before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Use all_reduce, or let only that rank make the step, and send its weights to the others."
         ),
     ),
     "reduced to one rank, which sends its weights": ({"reduce": ONE, "then": SEND}, None),
