@@ -17,9 +17,11 @@ from ddpquiz.paths import demo_file
 _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
 _HEADING = 3.0  # how much more a word counts in a heading than below it
 _FIRST = 1.2  # how much more it counts there as the first word
+_EXPLAINED = 1.0  # how much more a term counts in the lesson that explains it
 _PHRASE = 2.0  # how much more a text counts that has all the words one after the other
 _KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
 _RELEVANT = 0.27  # of the best hit's score; less is noise
+_TERM = re.compile(r"(?<![*\w])\*([^*\n]{2,40})\*(?![*\w])")  # a term where a lesson explains it
 _SHORT = {
     "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
     "ep": "expert parallelism", "sp": "sequence parallelism", "ps": "parameter server",
@@ -48,17 +50,31 @@ def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, .
     terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
     hits = list(_searchable(concepts, demos)) if terms else []
     scores = [0.0] * len(hits)
-    texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
+    texts = [(_heading(hit), _explained(hit), hit.more.lower()) for hit in hits]
     for term in terms:
-        closest = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
+        closest = [
+            max(_HEADING * term.closeness_in_heading(heading), term.closeness(more))
+            + _EXPLAINED * term.closeness_of_term(explained)
+            for heading, explained, more in texts
+        ]
         rare = math.log(1 + len(hits) / (1 + sum(map(bool, closest))))
         scores = [score + rare * close for score, close in zip(scores, closest, strict=True)]
     if len(terms) > 1:
-        together = [any(phrase in " ".join(part.split()) for part in text) for text in texts]
+        together = [any(phrase in " ".join(part.split()) for part in (heading, more)) for heading, _, more in texts]
         scores = [score * (_PHRASE if is_phrase else 1.0) for score, is_phrase in zip(scores, together, strict=True)]
     scored = [(score * _KINDS[hit.kind], hit) for score, hit in zip(scores, hits, strict=True) if score]
     least = _RELEVANT * max((score for score, _ in scored), default=0.0)
     return tuple(hit for score, hit in sorted(scored, key=lambda pair: -pair[0]) if score >= least)
+
+
+def _heading(hit: Hit) -> str:
+    """The words of a hit that say what it is about."""
+    return f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower()
+
+
+def _explained(hit: Hit) -> list[str]:
+    """The terms that a lesson explains."""
+    return _TERM.findall(hit.concept.lesson.lower()) if hit.kind == "concept" else []
 
 
 class _Term:
@@ -67,7 +83,8 @@ class _Term:
     def __init__(self, word: str) -> None:
         self._word = word
         self._means = meaning(word)
-        self._whole = re.compile(rf"{_beginning(word)}(?!\w)")
+        self._spelled = {re.sub("[-_]", joint, word) for joint in "-_ "}  # world_size is also `world size`
+        self._whole = re.compile(rf"(?:{'|'.join(map(_beginning, self._spelled))})(?!\w)")
         self._beginnings = _beginnings_of(word)
         self._forms = re.compile(rf"(?:{'|'.join(map(_beginning, self._beginnings))})\w*")
         self._in_full = [_Term(long_word) for long_word in _SHORT.get(word, "").split()]
@@ -76,11 +93,15 @@ class _Term:
         """How close the closest word of a heading is; its first word counts more."""
         return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
 
+    def closeness_of_term(self, explained: Sequence[str]) -> float:
+        """How close the closest of some terms is; a longer term is another one."""
+        return max((self.closeness(each) for each in explained if len(each.split()) == 1), default=0.0)
+
     def closeness(self, text: str) -> float:
         """How close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
         if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
             return in_full
-        part = _PART if self._word in text else 0.0
+        part = _PART if any(each in text for each in self._spelled) else 0.0
         if part and self._whole.search(text):
             return _WHOLE
         if any(each in text for each in self._beginnings):

@@ -130,6 +130,9 @@ def test_a_search_ranks_what_holds_all_words_in_its_heading_first(folder):
         ("hangs-desync", {"hangs-desync"}),
         ("lr scaling", {"lr-scaling", "lr_scaling"}),
         ("averaging gradients", {"gradient-averaging"}),
+        ("rank", {"process-model"}),
+        ("world_size", {"process-model"}),
+        ("bubble", {"pipeline-bubble"}),
     ],
 )
 def test_concepts_and_demos_come_first_whatever_the_form_of_the_words(words, first):
