@@ -104,11 +104,12 @@ class Loss(StrEnum):
     CHUNKED = "chunked"  # of an eighth of the tokens at a time
 
 
-# Bytes of a logit at the peak, in backward. Eager: the logits (2), what log_softmax returned (4), its gradient (4), and
-# that of its input (4). Gathered: the same, with the logits in fp32 (4), as Transformers up to 4.45 returned them
-# (huggingface/transformers, pull request 33902). Eager and split by tp (torch.distributed.tensor.parallel.loss_parallel): in place of the last
-# two, a gradient of zeros, the softmax, and their sum (12). Fused: the logits and their gradient. In place: the logits
-# (2), and the copy in fp32 that becomes softmax and then its gradient (4).
+# Bytes of a logit at the peak, in backward. Eager: the logits (2), what log_softmax returned (4), its gradient (4),
+# and that of its input (4). Gathered: the same, with the logits in fp32 (4), as Transformers up to 4.45 returned them
+# (huggingface/transformers, pull request 33902). Eager and split by tp
+# (torch.distributed.tensor.parallel.loss_parallel): in place of the last two, a gradient of zeros, the softmax, and
+# their sum (12). Fused: the logits and their gradient. In place: the logits (2), and the copy in fp32 that becomes
+# softmax and then its gradient (4).
 _LOSS_BYTES = {Loss.EAGER: 14.0, Loss.GATHERED: 16.0, Loss.FUSED: 4.0, Loss.IN_PLACE: 6.0, Loss.CHUNKED: 14 / 8}
 _SPLIT_EAGER_BYTES = 18.0
 
