@@ -1,4 +1,4 @@
-"""One content file: its YAML nodes, typed access to them, and the complaints about them, each with line and column.
+"""One content file: its YAML nodes, the Python in it, and complaints about both, each with line and column.
 
 A value that does not fit becomes a complaint, never an exception, so that all complaints come at once.
 """

@@ -1,4 +1,4 @@
-"""What one rank's Flight Recorder dump says, every field checked: its operations, its groups, and what it dropped.
+"""What one rank's Flight Recorder dump says, every field checked: its operations, the user's lines in their stacks.
 
 A dump is foreign data, a pickle or JSON. A pickle can run code, ask for more memory than there is, hash a tuple that
 takes ages or exhausts the C stack, and hold a list thousands of times. So the opcodes are looked at before they are

@@ -1,4 +1,4 @@
-"""One quiz or exam: which questions it asks, and what each answer and key does to it.
+"""One quiz or exam: which of the allowed questions it asks, and what each answer and key does to it.
 
 Old state, event and time in; new state out, with the answer to save.
 """

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from inline_snapshot import snapshot
 from run_program import ddpquiz
-from sample import BYTES, HOOKS, PHASES, PRINTS, Clock
+from sample import BYTES, HOOKS, PHASES, PRINTS, START, Clock
 
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import expected, pose
 from ddpquiz.learning.judge import judge
+from ddpquiz.learning.log_rows import AnswerRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
@@ -49,7 +50,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert second == "It counts as in a test: once a lesson has begun, a wrong answer brings a card."
+    assert second == "It counts as in a test; a wrong answer makes a card of a begun lesson due."
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)
@@ -131,6 +132,17 @@ def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypat
     assert asked == []
     ranks._ask(link, DemoOptions())
     assert asked[0][2].key == predicted().key
+
+
+def test_a_question_whose_last_answer_was_right_is_not_asked_as_a_prediction(progress, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
+    for credit in (1.0, 0.0):
+        at = START + timedelta(minutes=credit == 0.0)
+        progress.answer(AnswerRow(item=predicted().key, credit=credit, took=timedelta(0), given="1", level="easy", chance=0.3), at)
+        ranks._ask(link, DemoOptions())
+        assert len(asked) == (credit == 0.0)
 
 
 def test_a_demo_runs_without_a_prediction_too(tmp_path):

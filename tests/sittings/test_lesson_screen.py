@@ -100,7 +100,7 @@ All ranks add up.
   dist.all_reduce(x)
   print(x.item())
 
-enter run it · e editor · m more · s skip · ? help · esc stages · q leave\
+enter run it · e editor · s skip · ? help · esc stages · q leave\
 """)
     press(seat, "enter")
     assert "loading torch" in screen(seat)
@@ -119,7 +119,7 @@ Lesson, step 1 of 4 · The ring
 
 Both have the sum.
 
-enter change the line · r again · u back · e editor · m more · ? help · q leave\
+enter change the line · r again · u back · e editor · s skip · ? help · q leave\
 """)
     press(seat, "enter")
     seat.stop()
@@ -137,7 +137,7 @@ Lesson, step 1 of 4 · The ring
 
 Each keeps its own.
 
-enter next step · r again · u back · e editor · m more · ? help · q leave\
+enter next step · r again · u back · e editor · s skip · ? help · q leave\
 """)
     press(seat, "u")
     assert "Both have the sum." in screen(seat)
@@ -227,7 +227,7 @@ A ring of 4 ranks moves 1,200 bytes. How many does each rank send?
 
 Less than twice.
 
-enter next step · d demo · u question · m more · s skip · ? help · q leave\
+enter next step · d demo · u question · s skip · ? help · esc stages · q leave\
 """)
     assert ("ring/demo", "done") in stages(progress)
     press(seat, "enter")
@@ -427,9 +427,11 @@ enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
     assert "Tomorrow 1 card comes back" in screen(seat)
 
 
-def test_more_can_be_read_from_any_step(progress):
+def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):
     seat = lesson(progress)
-    press(seat, "m")
+    assert "more" not in screen(seat).splitlines()[-1]
+    assert "read what the lesson leaves out" in screen(press(seat, "?"))
+    press(seat, "escape", "m")
     assert "A second example." in screen(seat)
     press(seat, "m")
     assert "All ranks add up." in screen(seat)

@@ -320,8 +320,9 @@ def _tracks(now: Standing) -> RenderableType:
 def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
-    left = f"to learn today, of {now.new}" if now.new_today else f"learned today, and {now.new} left"
-    return f"{now.new_today or now.begun} {left} in the lessons that you have begun"
+    if now.new_today:
+        return f"{now.new} in the lessons that you have begun, {now.new_today} of them today"
+    return f"{now.begun} learned today, and {now.new} left in the lessons that you have begun"
 
 
 def due(now: Standing) -> str:

@@ -340,7 +340,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, _LEAVE]
 
     def all_keys(self) -> list[Hotkey]:
-        return [*self._grade_keys(), *super().all_keys()]
+        reads = not (self._is_last or self._reads_more or self._started or self.answering)
+        early = [self._more_key] if self.concept.more and reads else []
+        return [*self._grade_keys(), *early, *super().all_keys()]
 
     def _grade_keys(self) -> list[Hotkey]:
         """The keys that grade a card; they are drawn above the others, each with the time until the card comes back."""
@@ -367,9 +369,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
             _Page.DEMO: "run the demo",
             _Page.SEEN: "go on",
         }
-        last = self.number + 1 == len(self.concept.steps)
         following = self.pages[self._at + 1 : self._at + 2]
-        does = names[following[0]] if following else "finish" if last else "next step"
+        does = names[following[0]] if following else "finish" if self._is_last else "next step"
         if following and self._was_seen(following[0]):
             does = "your answer" if following == [_Page.ASK] else "the result"
         change = self._change if following == [_Page.CHANGED] else None
@@ -394,10 +395,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
             PROOF if answer and answer.posed.question.proof and page is not _Page.TEXT else None,
             (_QUESTION if after_question else _BACK) if self._at or self.number or self._own else None,
             _EDIT if runs else None,
-            self._more_key if self.concept.more else None,
+            self._more_key if self.concept.more and self._is_last else None,  # further pages before would only daunt
             _SKIP,
         ]
         return [*filter(None, keys)]
+
+    @property
+    def _is_last(self) -> bool:
+        return self.number + 1 == len(self.concept.steps)
 
     @property
     def _more_key(self) -> Hotkey:

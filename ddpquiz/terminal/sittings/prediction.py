@@ -193,7 +193,7 @@ class PredictionScreen(AnswerScreen):
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
         counts = Text(
-            "It counts as in a test: once a lesson has begun, a wrong answer brings a card.",
+            "It counts as in a test; a wrong answer makes a card of a begun lesson due.",
             style="quiet",
         )
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))

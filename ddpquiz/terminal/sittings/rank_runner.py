@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class DemoOptions:
     """How a demo is run from a screen.
 
-    The question `answered` is on screen already, so it is not asked for the prediction; a question of the concept
-    `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
+    The question `answered` is on screen already, so it is not asked for the prediction, nor is one whose last answer
+    was right; a question of the concept `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
     once it has ended. `asked_at` and `run_at` are the places in a guided path. `predicted` is an answer that was given
     before, which the run shows beside its result. With `brief`, a run that ends well leads back at once, to a screen
     that shows what it printed.
@@ -111,9 +111,13 @@ class RankRunner:
         from ddpquiz.terminal.sittings import prediction
 
         predicted = prediction.find_question(self.catalog, link, how.about)
-        if predicted is None or predicted[1].key == how.answered:
+        if predicted is None or predicted[1].key == how.answered or self._is_known(predicted[1].key):
             return None
         return prediction.ask(self.catalog, *predicted, console(), how.asked_at)
+
+    def _is_known(self, question: str) -> bool:
+        """Whether the last answer to a question was right: then there is nothing to predict."""
+        return any(row.credit for row in self.progress.answers_to(question)[-1:])
 
     def prove(self, posed: Posed) -> None:
         """Run the proof of a question, and return once the learner has read the result."""
