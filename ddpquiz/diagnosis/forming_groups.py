@@ -56,7 +56,9 @@ def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: fl
 
 def _late_in_joining(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
     gave_up = {rank for rank, raised in state.raised.items() if has_timed_out(raised)} - state.last_call.keys()
-    waiting = tuple(sorted(gave_up.union(rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN)))
+    inside = {rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN}
+    stopped = {rank for rank in state.joining.keys() - state.joined if statuses[rank].kind == "late"}  # in the call
+    waiting = tuple(sorted(gave_up | inside | stopped)) if gave_up | inside else ()
     missing = {*state.all_ranks} - state.joined - {*waiting} - state.last_call.keys()
     if not waiting:
         return None
@@ -87,6 +89,9 @@ def _never_meet(waiting: tuple[int, ...], gave_up: bool, state: RunState, now: f
         where = "; ".join(f"{format_ranks(ranks)} look{'s' * (len(ranks) == 1)} for the others at {address}"
                           for address, ranks in by_address.items())  # fmt: skip
         return Diagnosis("signature", _few(by_address), f"{waited}: {where}.", (position,), advice=_ONE_ADDRESS)
+    if len(asked) > 1 and next(iter(by_address), "").endswith(":0"):
+        what = "all with port 0, so rank 0 listens at a port of the system's choice, which the others do not know"
+        return Diagnosis("signature", tuple(asked), f"{waited}, {what}.", (position,), advice=_ONE_PORT)
     if len(by_size) > 1:
         what = "; ".join(f"{format_ranks(ranks)} ask{'s' * (len(ranks) == 1)} for {size} ranks"
                          for size, ranks in by_size.items())  # fmt: skip
@@ -106,6 +111,7 @@ def _never_meet(waiting: tuple[int, ...], gave_up: bool, state: RunState, now: f
 
 
 _ONE_ADDRESS = "All ranks must name the same MASTER_ADDR and MASTER_PORT, or the same init_method."
+_ONE_PORT = "Give all ranks the same MASTER_PORT, one that is free on the machine of rank 0; torchrun finds one itself."
 _ONE_SIZE = (
     "Take the world size from WORLD_SIZE, which the launcher sets for all ranks; `--nproc` says how many it starts."
 )

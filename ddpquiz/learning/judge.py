@@ -1,6 +1,7 @@
 """Judge answers: whether they are right and, if not, why; and say how each kind of question is answered.
 
-Numbers may have units as people write them, and are converted.
+Numbers may have units as people write them, and are converted. On the site, web/site.js judges by the same rules, but
+for units.
 """
 
 import math

@@ -7,7 +7,9 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
-from ddpquiz.events.event import Note
+from ddpquiz.diagnosis.run_verdict import diagnose
+from ddpquiz.events.event import Began, Exited, Joining, Note, Raised, Started
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -117,6 +119,21 @@ def test_ranks_that_name_different_ports_never_meet(said):
     assert told == at_the_end
     assert told.startswith("Ranks 0-2 wait in init_process_group at train.py:7: ranks 0 and 1 look for the others at ")
     assert told.endswith("; rank 2 looks for the others at 127.0.0.1:29777.")
+
+
+def test_a_rank_that_is_interrupted_in_init_process_group_had_called_it():
+    """As in a record of two ranks with MASTER_PORT=0: rank 0 gave up, rank 1 was interrupted later."""
+    events = [Began("t.py", (), 2, "cpu", "gloo", ""), Started(0.0, 0, 1), Started(0.0, 1, 2)]
+    events += [
+        Joining(1.0, rank, done=False, line=3, size=2, asked_rank=rank, address="127.0.0.1:0") for rank in (0, 1)
+    ]
+    gave_up = "Timed out after 9 seconds waiting for clients. 1/2 clients joined."
+    events += [Raised(10.0, 0, "torch.distributed.DistStoreError", gave_up, ""), Exited(10.0, 0, 1)]
+    events += [Raised(15.0, 1, "KeyboardInterrupt", "", ""), Exited(15.0, 1, 1)]
+    verdict = diagnose(RunState.after(events), now=15.0)
+    assert verdict.fault == "signature"
+    assert "port 0" in verdict.sentence
+    assert "had not reached" not in verdict.sentence
 
 
 WAITED = {  # a script that fails by a time-out: why it ended, and what is advised
