@@ -22,6 +22,8 @@ from ddpquiz.events.source_text import own_frame
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 
+_LATER = 1.0  # seconds after a failure that no clock of a record is wrong by
+
 _PLURAL = {
     "has": "have", "was": "were", "is": "are", "does": "do", "waits": "wait", "its record ends": "their records end",
 }  # fmt: skip
@@ -87,7 +89,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
     lost = any(
         is_consequence(raised.message) and not has_timed_out(raised) for raised in raised_before_hang(state).values()
     )
-    silent = _silent_first(state, absent) if lost else None
+    silent = _silent_first(state, absent, first) if lost else None
     stack_of = {stack.rank: stack for stack in stacks}
     statuses = {}
     for rank in range(state.ranks):
@@ -140,10 +142,16 @@ def standing_in(rank: int, state: RunState) -> tuple[str, str] | None:
     return f"`{stands.stands_in}`", f" for {stands.waits_for}" if stands.waits_for else ""
 
 
-def _silent_first(state: RunState, absent: Collection[int]) -> int | None:
-    """The rank that ended without a word, before all others of that kind."""
-    quiet = [rank for rank in range(state.ranks) if rank not in {*state.raised, *state.exited, *absent}]
-    return min(quiet, key=lambda rank: state.last_event_at.get(rank, 0.0), default=None)
+def _silent_first(state: RunState, absent: Collection[int], failed: float | None) -> int | None:
+    """The rank that ended without a word, before all others of that kind.
+
+    Who wrote something after the first failure, or had left its groups before, did not cause it by its end: the launcher
+    may have stopped it.
+    """
+    told = {*state.raised, *state.exited, *state.finished, *state.destroyed, *absent}
+    quiet = {rank: state.last_event_at.get(rank, 0.0) for rank in range(state.ranks) if rank not in told}
+    first = min(quiet, key=quiet.__getitem__, default=None)
+    return None if first is None or failed is not None and quiet[first] > failed + _LATER else first
 
 
 def _ended(exited: Exited) -> str:

@@ -1,11 +1,24 @@
 """The cause of a failure, found in the events of a run."""
 
+import pytest
 from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
 from ddpquiz.diagnosis.run_verdict import diagnose
 from ddpquiz.errors import FAULT
-from ddpquiz.events.event import Began, Ended, Exited, Hung, Issued, Joining, Output, Raised, RankStack
+from ddpquiz.events.event import (
+    Alive,
+    Began,
+    Ended,
+    Exited,
+    GroupsDestroyed,
+    Hung,
+    Issued,
+    Joining,
+    Output,
+    Raised,
+    RankStack,
+)
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
@@ -191,3 +204,27 @@ def test_an_interrupt_is_told_where_no_rank_waits():
     found = diagnose(seen(INTERRUPTED, Exited(9.1, 1, 130), Exited(9.1, 0, 0)))
     assert (found.fault, found.culprits) == ("stopped", ())
     assert found.sentence == snapshot("The job was interrupted, as by ctrl-c: rank 1 was at train.py:5.")
+
+
+@pytest.mark.parametrize(
+    ("later", "fault", "words"),
+    [
+        ([], "dead", "it is gone: its record ends there, and the others lost the connection at train.py:7."),
+        ([GroupsDestroyed(1.5, 0, 12, "train.py")], "left", "it has destroyed its process groups at train.py:12."),
+        ([Alive(4.5, 0, "train.py", 13)], "late", "it has not reached this call and was last seen at train.py:13."),
+    ],
+    ids=["silent", "left", "alive later"],
+)
+def test_a_rank_of_a_record_is_gone_only_if_it_wrote_nothing_after_the_others_had_lost_it(later, fault, words):
+    """The launcher ended rank 0 after the others had failed, so that its record has no end in any case."""
+    asked = Operation("all_reduce", (0, 1, 2), None, ((2,),), "float32", 8, "train.py", 7)
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n'
+    lost = "[pair.cc] Connection closed by peer [127.0.0.1]:1"
+    events = [Issued(1.0, rank, 1, asked) for rank in range(3)] + [Ended(1.1, rank, 1) for rank in range(3)]
+    events += [event for rank in (1, 2) for event in (Issued(1.2, rank, 2, asked), Ended(2.0, rank, 2, failed=True))]
+    events += [
+        event for rank in (1, 2) for event in (Raised(2.1, rank, "RuntimeError", lost, trace), Exited(2.2, rank, 1))
+    ]
+    found = diagnose(seen(*sorted([*events, *later], key=lambda event: event.time), ranks=3))
+    assert (found.fault, found.culprits) == (fault, (0,))
+    assert found.sentence == f"Ranks 1 and 2 wait in all_reduce at train.py:7 for rank 0: {words}"

@@ -140,7 +140,9 @@ def test_a_question_whose_last_answer_was_right_is_not_asked_as_a_prediction(pro
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
     for credit in (1.0, 0.0):
         at = START + timedelta(minutes=credit == 0.0)
-        progress.answer(AnswerRow(item=predicted().key, credit=credit, took=timedelta(0), given="1", level="easy", chance=0.3), at)
+        progress.answer(
+            AnswerRow(item=predicted().key, credit=credit, took=timedelta(0), given="1", level="easy", chance=0.3), at
+        )
         ranks._ask(link, DemoOptions())
         assert len(asked) == (credit == 0.0)
 
