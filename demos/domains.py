@@ -57,7 +57,7 @@ def sent_bytes(domain: list[int]) -> tuple[int, int, int]:
 
 
 def main() -> None:
-    """Exchange the same blocks in two ways, and count what crosses the border of the domain."""
+    """Exchange the same blocks in two ways, and count what crosses the boundary of the domain."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--domain", type=int, help="GPUs in a domain; default: half of the ranks, or 1")
     parser.add_argument("--size", type=int, default=3, help="numbers in each block, four bytes each")
