@@ -145,13 +145,13 @@ def standing_in(rank: int, state: RunState) -> tuple[str, str] | None:
 def _silent_first(state: RunState, absent: Collection[int], failed: float | None) -> int | None:
     """The rank that ended without a word, before all others of that kind.
 
-    Who wrote something after the first failure, or had left its groups before, did not cause it by its end: the launcher
-    may have stopped it.
+    Who wrote something after the first failure, or had left its groups before, did not cause it by its end: it may have
+    been stopped by the launcher.
     """
     told = {*state.raised, *state.exited, *state.finished, *state.destroyed, *absent}
     quiet = {rank: state.last_event_at.get(rank, 0.0) for rank in range(state.ranks) if rank not in told}
     first = min(quiet, key=quiet.__getitem__, default=None)
-    return None if first is None or failed is not None and quiet[first] > failed + _LATER else first
+    return None if first is None or (failed is not None and quiet[first] > failed + _LATER) else first
 
 
 def _ended(exited: Exited) -> str:

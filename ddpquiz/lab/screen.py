@@ -54,6 +54,7 @@ class LabScreen(KeyScreen):
         self._hints = history.hints_shown(lab)
         self._shows_hints = False
         self._attempted = False  # a check has run
+        self._was_saved = False  # the learner has saved the file since the screen was opened
         self._asked_solution = False  # s was pressed once
         self._checked: Stamp = stamp(file)
         self._noticed: Stamp = self._checked  # of a change that may not be complete
@@ -95,7 +96,7 @@ class LabScreen(KeyScreen):
         self._noticed = now
         if now == self._checked or now != before:
             return False
-        self._checked = now
+        self._checked, self._was_saved = now, True
         if now is None:
             self.note = f"{self.file.name} is gone. Save it again, or write the starter with --reset."
             return True
@@ -133,10 +134,13 @@ class LabScreen(KeyScreen):
         file = Text(shown_path(str(self.file)), style="code")
         parts: list[RenderableType] = [*self._place, pages.head(self.lab), file, Text()]
         if state.verdict:
-            parts += [
+            said = [
                 *pages.verdict(self.lab, self.file, state.verdict, state.figures),
                 *pages.repeat(state.verdict),
             ]
+            untouched = not self._was_saved and state.verdict.outcome not in ("unwritten", "passed")
+            first = [*section("Task", pages.task_text(self.lab)), *section("The file as it is", *said)]
+            parts += first if untouched else said  # nobody repairs what he has not read about
         elif state.fault:
             parts.append(Text(plain(state.fault), style="bad"))
         if not state.verdict or state.verdict.outcome == "unwritten":

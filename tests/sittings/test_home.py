@@ -100,7 +100,7 @@ Next        enter  learn "The ring"
 Also        s study · t test "DDP"
 
 Due         2 cards coming again.
-New         2 in the lessons that you have begun, 2 of them today
+New         2 cards to learn today, of the lessons that you have begun
 Coming up   in the next seven days: none
 Streak      3 days in a row
 Weakest     The ring (ring): weak, 2–22%
@@ -169,7 +169,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat = at_home(progress)
     seat.meanwhile = lambda: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card coming again.\nNew         3 in the lessons that you have begun" in screen(press(seat, "s"))
+    assert "1 card coming again.\nNew         3 cards to learn today" in screen(press(seat, "s"))
     assert seat.scene != before
 
 
@@ -188,7 +188,7 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
-    assert "New         10 learned today, and 3 left in the lessons that you have begun\n" in screen(seat)
+    assert "New         10 cards learned today; more on another day\n" in screen(seat)
     assert "n study more" in screen(seat)
     assert "s study ahead · n 3 more new cards · l lesson" in screen(seat)
     press(seat, "n")
@@ -306,7 +306,7 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal.press("s", "Card 1/4")
     terminal.press(" ", "good")
     terminal.press("3", "Card 2/4")
-    terminal.press("q", r"Nothing is due now\.\nNew +3 in the lessons that you have begun, 3")
+    terminal.press("q", r"Nothing is due now\.\nNew +3 cards to learn today")
     terminal.press("i", "1 card, question or step on 1 day")
     terminal.press("q", "Tracks|Next")
     terminal.press("t", "Question 1/3")

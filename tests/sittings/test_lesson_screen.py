@@ -416,15 +416,15 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-3 new cards of this lesson wait for `study`: it deals 10 new ones a day, and
-each again just before you would forget it.
+3 new cards of this lesson wait. Recall them now, or let `ddpquiz study` ask
+them: 10 new ones a day at most, and each again just before you would forget it.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
     for card in ("one", "two"):
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)
-    assert "Tomorrow 1 card comes back" in screen(seat)
+    assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
 
 
 def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):

@@ -110,8 +110,8 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
-Left out: 3 new (`--count` deals more).
-Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
+Left out: 3 new (`--count` asks more).
+Due now: 0. In the next seven days: 2 (1 Tue, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
@@ -132,7 +132,8 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    assert "\nLeft out: 4 new beyond 2 a day (`ddpquiz study --new 6` deals 4 more).\n" in screen(seat)
+    left = "Left out: 4 new cards for other days: at most 2 a day (`ddpquiz study --new 6` asks 4 more). Due"
+    assert left in " ".join(screen(seat).split())
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)
@@ -256,17 +257,17 @@ def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress)
 
 
 def test_the_forecast_names_the_days():
-    assert study_screen.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert study_screen.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 Tue, 5 Wed, 1 Mon)"
     assert study_screen.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
 def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
     seat = press(studying(progress, CARDS, memories=memories), "q")
-    assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
+    assert "Due now: 2. In the next seven days: 2 (1 Tue, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
     now = standing.count_standing(progress, [RING, DDP], study_day(START))
-    assert (now.due, study_screen.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
+    assert (now.due, study_screen.forecast(now.soon, now.day)) == (2, "2 (1 Tue, 1 Wed)")
 
 
 def test_content_is_never_treated_as_markup_or_control_codes(progress):
@@ -337,7 +338,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
     for _ in range(2):  # the same cards again
         seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
         assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
-        assert "Left out: 4 of the cards that you have seen (`--count` deals more).\n" in screen(seat)
+        assert "Left out: 4 of the cards that you have seen (`--count` asks more).\n" in screen(seat)
         assert "next sitting" not in screen(seat)
 
 
@@ -352,7 +353,7 @@ def test_what_was_set_is_said_before_the_first_card(progress):
 
 def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
-    assert "Left out: 4 new of concepts proven strong (`--all` deals them)." in screen(seat)
+    assert "Left out: 4 new of concepts proven strong (`--all` asks them)." in screen(seat)
 
 
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):

@@ -321,8 +321,8 @@ def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
     if now.new_today:
-        return f"{now.new} in the lessons that you have begun, {now.new_today} of them today"
-    return f"{now.begun} learned today, and {now.new} left in the lessons that you have begun"
+        return f"{plural(now.new_today, 'card')} to learn today, of the lessons that you have begun"
+    return f"{plural(now.begun, 'card')} learned today; more on another day"
 
 
 def due(now: Standing) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -262,12 +263,12 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
-        deals = f"{NEW_A_DAY} new ones a day, and each again just before you would forget it"
-        back = f"{wait} for `study`: it deals {deals}."
+        asks = f"{NEW_A_DAY} new ones a day at most, and each again just before you would forget it"
+        back = f"{wait}. Recall them now, or let `ddpquiz study` ask them: {asks}."
     elif ahead:
         soonest = min(ahead)
-        when = "Tomorrow" if soonest == 1 else f"In {soonest} days"
-        back = f"{when} {plural(ahead[soonest], 'card comes', 'cards come')} back: `ddpquiz study`."
+        when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"
+        back = f"{plural(ahead[soonest], 'card comes', 'cards come')} back {when}, in `ddpquiz study`."
     else:
         back = "`ddpquiz study` asks its cards again, each just before you would forget it."
     able = concept.able.removesuffix(".")

@@ -35,10 +35,10 @@ class DemoOptions:
     """How a demo is run from a screen.
 
     The question `answered` is on screen already, so it is not asked for the prediction, nor is one whose last answer
-    was right; a question of the concept `about` is preferred. Without `predict` there is no prediction. With `step`, the run opens at its first operation
-    once it has ended. `asked_at` and `run_at` are the places in a guided path. `predicted` is an answer that was given
-    before, which the run shows beside its result. With `brief`, a run that ends well leads back at once, to a screen
-    that shows what it printed.
+    was right; a question of the concept `about` is preferred. Without `predict` there is no prediction. With `step`,
+    the run opens at its first operation once it has ended. `asked_at` and `run_at` are the places in a guided path.
+    `predicted` is an answer that was given before, which the run shows beside its result. With `brief`, a run that ends
+    well leads back at once, to a screen that shows what it printed.
     """
 
     answered: str = ""

@@ -207,7 +207,7 @@ class ByLines(Generic[_Screen]):
 def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
     """Show a sitting, or read its commands as lines: in a pipe, and on a terminal with `lines`.
 
-    Its summary stays in the scrollback, but for that of a stage of a guided path: the path has its own. Raises
+    Its summary stays in the scrollback, but not that of a sitting inside another screen, which has its own. Raises
     KeyboardInterrupt, after the summary, if the learner interrupted the sitting.
     """
     interrupt = None
@@ -218,7 +218,7 @@ def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False
             sitting.by_lines.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt as pressed:
         interrupt = pressed
-    if not sitting.context.place:
+    if not (sitting.context.place or sitting.context.back_to):
         show(console, sitting.summary())
     if interrupt:
         raise interrupt

@@ -453,12 +453,15 @@ def more_key(held: int) -> Hotkey:
 
 def proven(count: int) -> str:
     """A sentence about the new cards that are left out because their concepts are strong."""
-    return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all deals them too."
+    return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all asks them too."
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
-    """How many cards come due in the days after `day`, and when."""
-    when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
+    """How many cards come due in the days after `day`, and when.
+
+    Days have their names, because a study day goes on after midnight: "tomorrow" would then be today.
+    """
+    when = (_DAYS[(day.weekday() + ahead) % 7] for ahead in range(1, len(soon) + 1))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
@@ -535,17 +538,18 @@ def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str
     """What each limit held back, and how to raise it, as one line; `begun` of `a_day` new cards were asked today."""
     parts: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` deals more)")
+        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` asks more)")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
-        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` deals more)")
+        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` asks more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        today = f", today {begun}" if begun > a_day else ""
-        deals = f"`{command} --new {max(a_day, begun) + more}` deals {more} more"
-        parts.append(f"{chosen.of_other_days} new beyond {a_day} a day{today} ({deals})")
+        today = f", and today you began {begun}" if begun > a_day else ""
+        asks = f"`{command} --new {max(a_day, begun) + more}` asks {more} more"
+        new = plural(chosen.of_other_days, "new card")
+        parts.append(f"{new} for other days: at most {a_day} a day{today} ({asks})")
     if chosen.proven_held:
-        parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` deals them)")
+        parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` asks them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
