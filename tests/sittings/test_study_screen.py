@@ -140,8 +140,9 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     assert "Done: 6 cards, 6 of them new." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert "Left out: 19 new beyond 1 a day, today 17 (`ddpquiz study --new 27` deals 10 more)." in " ".join(
-        told.split()
+    assert (
+        "Left out: 19 new cards for other days: at most 1 a day, and today you began 17 (`ddpquiz study --new 27` asks 10 more)."
+        in " ".join(told.split())
     )
     assert "limit" not in screen(seat)
     assert "n 4 more" not in screen(seat)
