@@ -463,7 +463,7 @@ def _result(state: RunState) -> tuple[Piece, ...]:
         others = end.claims - end.proven
         claims = f" · {end.proven} of {end.claims} claims proven"
         if end.ok and others:
-            claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
+            claims = f" · {plural(end.proven, 'claim')} proven; {others} not tested with these options"
     if end.ok:
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
     lesson = f"`ddpquiz learn {end.concept}` explains it." if end.concept and state.only_broken_claims else ""

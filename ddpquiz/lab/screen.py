@@ -151,7 +151,7 @@ class LabScreen(KeyScreen):
 
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state
-        doing = f"checking: {state.doing}" if state.running else "waits for the next save"
+        doing = f"checking: {state.doing}" if state.running else "waiting for you to save the file"
         return [Text(doing, style="accent" if state.running else "quiet")]
 
     def keys(self) -> list[Hotkey]:

@@ -89,11 +89,11 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     file = tmp_path / NAME
     with_folder = {"DDPQUIZ_LABS": str(tmp_path), "EDITOR": "false"}
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", **with_folder)
-    screen.wait("Line 18 is still to be written", "waits for the next save")
+    screen.wait("Line 18 is still to be written", "waiting for you to save the file")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
-    screen.wait("On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waits for the next save")
+    screen.wait("On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waiting for you to save the file")
     screen.press("v", r"call (\d+) of \1")  # what went wrong is at the end
-    screen.press("q", "waits for the next save")
+    screen.press("q", "waiting for you to save the file")
     file.write_text("def all_reduce(x)\n")
     screen.wait("Line 1 of ring_all_reduce.py is not valid Python")
     file.unlink()
@@ -104,10 +104,10 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.wait("It passes: 4 runs", "★ fewest bytes", "rounds")
     screen.press("h", "n next lab")
     screen.press("s", "The solution")
-    screen.press("q", "waits for the next save")
+    screen.press("q", "waiting for you to save the file")
     screen.press("e", "ended with status 1")
     screen.press("v", "call 0 of")
-    screen.press("q", "waits for the next save")
+    screen.press("q", "waiting for you to save the file")
     screen.press("q")
     screen.end()
     assert [credit for *_, credit in log(tmp_path / "home")] == [1.0, 0.0]
@@ -126,10 +126,10 @@ def test_the_solution_is_shown_before_an_attempt_only_when_asked_twice(tmp_path)
 def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
     file = tmp_path / NAME
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", DDPQUIZ_LABS=str(tmp_path))
-    screen.wait("Line 18 is still to be written", "waits for the next save")
+    screen.wait("Line 18 is still to be written", "waiting for you to save the file")
     for number in (1, 2, 3):
         screen.press("h", f"Hint {number} of 3")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
-    screen.wait("✗ On rank 0 of 2, element 0 of", "waits for the next save")
+    screen.wait("✗ On rank 0 of 2, element 0 of", "waiting for you to save the file")
     screen.press("q")
     screen.end()

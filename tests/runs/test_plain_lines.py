@@ -15,6 +15,6 @@ def test_plain_lines_come_in_the_order_of_printing():
             "rank 1  mine: 2",
             "✓ rank 0        every rank holds the sum",
             "· not this run  the sum is 3",
-            "done in 0.40 s · 1 claim proven; 1 needs other options",
+            "done in 0.40 s · 1 claim proven; 1 not tested with these options",
         ]
     )

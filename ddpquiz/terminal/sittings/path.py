@@ -120,7 +120,7 @@ class PathScreen(SittingScreen):
             return [on, skip, back, HELP]
         key = "n" if now else "enter"  # at the end of a path, both
         also = () if now else ("space",)
-        following = Hotkey(key, "next concept", "go on with the path of the next concept", also=also)
+        following = Hotkey(key, "next concept", "go to the next concept", also=also)
         keys = [
             Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}", also=("space",))
             if now
