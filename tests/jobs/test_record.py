@@ -10,7 +10,22 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import ALONE
 
-from ddpquiz.events.event import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
+from ddpquiz.events.event import (
+    Alive,
+    Began,
+    CalledByThread,
+    CalledInHandler,
+    Ended,
+    Exited,
+    Forming,
+    GatheredGradient,
+    Issued,
+    Joining,
+    Raised,
+    Recorded,
+    ReplicaSample,
+    Started,
+)
 from ddpquiz.jobs.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
@@ -257,3 +272,48 @@ def test_what_gloo_of_an_old_torch_does_wrong_is_noted(start, tmp_path):
             "The script calls destroy_process_group(). Over Gloo, torch 2.7.1 hangs there in about half of all jobs.",
         )
     )
+
+
+MARKED = """\
+import threading, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+x = torch.ones(2)
+try:
+    raise KeyError("rank")
+except KeyError:
+    dist.all_reduce(x)
+thread = threading.Thread(target=dist.broadcast, args=(x, 0))
+thread.start()
+thread.join()
+torch.manual_seed(rank)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(x).backward()
+for parameter in model.parameters():
+    dist.all_reduce(parameter.grad)
+optimizer.step()
+wrapped = DistributedDataParallel(torch.nn.Linear(2, 2))
+features = wrapped(torch.ones(2, 2))
+every = [torch.empty(2, 2) for _ in range(2)]
+dist.all_gather(every, features)
+torch.cat([features, *every]).sum().backward()
+dist.destroy_process_group()
+"""
+
+
+def test_a_record_says_of_a_call_what_a_live_run_says(start, tmp_path):
+    """Calls of plain tensors take another way through the recorder there (direct_calls.py)."""
+    write(tmp_path / "train.py", MARKED)
+    ran = start(TORCHRUN, "--standalone", "--nproc-per-node", "2", *RECORD, "train.py")
+    assert ran.returncode == 0, ran.stderr
+    record = read_rank_files(tmp_path / "rec")
+    for rank in (0, 1):
+        (handled,) = of(record, CalledInHandler, rank)
+        assert (handled.line, handled.error) == (7, "KeyError")
+        (threaded,) = of(record, CalledByThread, rank)
+        assert threaded.op == "broadcast"
+        (gathered,) = of(record, GatheredGradient, rank)
+        assert (gathered.line, gathered.op) == (23, "all_gather")
+    assert len({of(record, ReplicaSample, rank)[0].checksum for rank in (0, 1)}) == 2

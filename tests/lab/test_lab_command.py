@@ -91,7 +91,9 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", **with_folder)
     screen.wait("Line 18 is still to be written", "waiting for you to save the file")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
-    screen.wait("On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waiting for you to save the file")
+    screen.wait(
+        "On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waiting for you to save the file"
+    )
     screen.press("v", r"call (\d+) of \1")  # what went wrong is at the end
     screen.press("q", "waiting for you to save the file")
     file.write_text("def all_reduce(x)\n")
