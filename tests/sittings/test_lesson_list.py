@@ -55,8 +55,8 @@ enter go on · ↑ ↓ choose · ? help · q home\
 def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):
     seat = press(lessons(progress), "enter", "down", "space", "up", "up", "enter", "1", "2", "enter", "5", "enter", "9")
     assert seat.opened == ["ddp", "ring", "ddp", "ddp-10", "ddp-3"]
-    press(seat, "enter", *["down"] * 9, "enter", "q")
-    assert seat.opened[-2:] == ["ddp-7", "ddp-11"]
+    press(seat, "enter", *["down"] * 9, "enter", "home", "enter", "end", "enter", "q")
+    assert seat.opened[-4:] == ["ddp-7", "ddp-11", "ddp", "ddp-11"]
     assert seat.left
 
 

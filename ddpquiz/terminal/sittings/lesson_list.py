@@ -100,6 +100,8 @@ class LessonList(SittingScreen):
                 self._look()
             case "up" | "down":
                 self._at = min(max(0, self._at + (1 if key == "down" else -1)), len(self._lessons) - 1)
+            case "home" | "end":
+                self._at = 0 if key == "home" else len(self._lessons) - 1
             case _ if key.isdecimal():
                 self._type(typed, key)
 
@@ -110,7 +112,7 @@ class LessonList(SittingScreen):
         self._at = int(number) - 1 if number else self._at
 
     def _scrolling(self, key: str) -> str:
-        return "" if key in ("up", "down") else super()._scrolling(key)
+        return "" if key in ("up", "down", "home", "end") else super()._scrolling(key)
 
     def learn(self) -> None:
         run_session(PathScreen(replace(self.context, back_to="lessons"), self._marked), console())
