@@ -294,7 +294,7 @@ def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
     with Progress(home) as progress:
         progress.stage("ddp/step-1", "done", datetime.now(UTC).astimezone())
     said = " ".join(piped(home, "study").stdout.split())
-    assert "New cards are those of the lessons that you have begun; these are of" in said
+    assert "New cards come from the lessons that you have begun; these are from" in said
     assert asked(home) == ["ddp"]
     said = piped(home, "study").stdout
     assert "ddpquiz learn           begin the next lesson, whose cards are new\n" in said

@@ -205,7 +205,7 @@ Fixed
 Steps
   1. Rank 1 makes two calls, and rank 0 three.
 
-Check
+Cross-check
   All ranks make the same calls.
 
 enter next · p proof · d demo · f flag · ? help · q quit""")

@@ -62,7 +62,7 @@ Steps
   1. A chunk is 300 bytes.
   2. 6 x 300 = 1,800 bytes.
 
-Check
+Cross-check
   Between S and 2 S.
 
 enter next · p calculation · d demo · f flag · ? help · q quit\

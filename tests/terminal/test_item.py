@@ -33,7 +33,7 @@ Steps
   1. A chunk has 1,200 / 4 = 300 bytes.
   2. There are 2(N-1) steps.
 
-Check
+Cross-check
   Between S and 2 S.
 
 Proof

@@ -71,7 +71,7 @@ def _question_page(question: Question, marks: Collection[str]) -> list[Renderabl
     if asked.steps:
         parts += section("Steps", numbered(map(prose, asked.steps)))
     if asked.check:
-        parts += section("Check", prose(asked.check))
+        parts += section("Cross-check", prose(asked.check))
     if asked.proof:
         parts += section("Proof", *_proof(asked.proof), Text(f"ddpquiz prove {question.key}", style="code"))
     return parts

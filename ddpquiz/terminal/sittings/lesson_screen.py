@@ -303,7 +303,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         line = f"torchrun --standalone --nproc-per-node {ranks} {shown_path(str(self._file))}"
         ended = WAITS if observed.hung else observed.failed or observed.raised
         parts = result_parts(observed.printed, "", ended=ended)
-        return [Group(Text("Your version; the same without ddpquiz:", style="quiet"), code(line)), *parts]
+        return [Group(Text("Your version. To run it without ddpquiz:", style="quiet"), code(line)), *parts]
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:

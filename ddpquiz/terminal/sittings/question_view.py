@@ -307,7 +307,7 @@ def judged(answer: Answer) -> list[RenderableType]:
     if question.steps:
         parts += section("Steps", numbered(map(prose, question.steps)))
     if question.check:
-        parts += section("Check", prose(question.check))
+        parts += section("Cross-check", prose(question.check))
     return parts
 
 

@@ -113,7 +113,7 @@ def _whose(context: SessionContext, first: Card) -> str:
     """A sentence about the lesson of the first cards of all."""
     title = f'"{context.concepts[first.concept].title}"'
     if first.concept in context.progress.concepts():
-        return f"New cards are those of the lessons that you have begun; these are of {title}."
+        return f"New cards come from the lessons that you have begun; these are from {title}."
     return f"These cards are of the lesson {title}, which `ddpquiz learn {first.concept}` opens."
 
 
