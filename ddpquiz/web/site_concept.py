@@ -401,7 +401,7 @@ def _solution(posed: Posed, known: Catalog) -> Markup:
     if asked.steps:
         parts.append(element("ol", *(element("li", spans(step), class_="prose") for step in asked.steps)))
     if asked.check:
-        parts += [element("p", "Check: ", spans(asked.check), class_="prose")]
+        parts += [element("p", "Cross-check: ", spans(asked.check), class_="prose")]
     parts.append(_source_html(asked.source, known))
     if proof := proof_text(posed):
         inside: list[str] = [paragraph(proof.what)]
