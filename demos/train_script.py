@@ -93,6 +93,8 @@ def train(
                 norms.append(torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0))
                 optimizer.step()
                 optimizer.zero_grad()
+        print(f"loss (last micro-batch): {loss.item():.3f}")  # only for the demo, as is the next print
+        print(f"gradient norm: {norms[-1].item():.3f}")
 
         # 5. All ranks evaluate. Rank 0 writes the log and the checkpoint, and the others wait until it has.
         loss, accuracy = evaluate(ddp.module, held_out, device)

@@ -53,7 +53,7 @@ for seed in check.seeds():
         other = not torch.equal(read[epoch], read[before])
         assert other or differs(
             f"epoch {epoch} begins with samples {read[epoch][:4].tolist()}, and so does epoch {before}"
-        ), "the order is another one in every epoch"
+        ), "the order is different in every epoch"
     of_epochs = noise.view(epochs, each)
     for epoch in range(1, epochs):
         other = not torch.equal(of_epochs[epoch], of_epochs[0])
