@@ -560,3 +560,27 @@ def test_a_fault_in_the_learners_own_version_is_named_with_its_file(progress):
     assert "raised ValueError at ring-1.py:2: mine" in screen(seat)
     with pytest.raises(UserError, match=r"^ring-1\.py:2: '\(' was never closed"):
         begin_listing("ring", SUM, "import torch\nprint(", "ring-1.py")
+
+
+@pytest.mark.parametrize("way", ["escape", "q"])
+def test_what_was_answered_in_a_step_is_not_asked_again_after_leaving_in_its_middle(progress, way):
+    progress.stage("ring/step-1", "done", START)
+    session = context(progress, concepts=(STEPS,))
+    seat = PathScreen(session, STEPS)
+    press(seat.lesson, "enter")
+    wrong = next(line.split()[0] for line in screen(seat.lesson).splitlines() if "3,600 bytes" in line)
+    press(seat.lesson, wrong, way)
+    seat.leave_lesson(seat.lesson)
+    assert seat.left == (way == "q")
+    if seat.left:
+        seat = PathScreen(replace(session, place=""), STEPS)  # from the home screen
+    else:
+        press(seat, "enter")
+    assert "✗ Wrong." in screen(seat.lesson)
+    assert not seat.lesson.left
+    press(seat.lesson, "enter", "enter")
+    assert "step 3 of 4" in screen(seat.lesson)
+    assert len(progress.entries("answer")) == 1
+    progress.stage("ring/step-3", "skipped", START)  # elsewhere
+    seat.leave_lesson(seat.lesson)
+    assert "step 4 of 4" in screen(PathScreen(session, STEPS).lesson)

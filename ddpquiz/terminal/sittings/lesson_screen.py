@@ -126,6 +126,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._more_pages: dict[tuple[int, int], int] = {}  # by size of the screen
         self._since = context.clock()  # when this step began
 
+    def go_on_in(self, context: SessionContext, step: int) -> bool:
+        """Come back to what was done in this step before the learner left; False if another step is open now."""
+        if self.number != step or self._started:
+            return False
+        self.context, self._since = context, context.clock()
+        self.left = self.leaves_path = self.helping = False
+        return True
+
     # Where the learner is.
 
     @property

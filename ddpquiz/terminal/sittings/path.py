@@ -57,7 +57,9 @@ class PathScreen(SittingScreen):
         concept = self.path.concept
         if concept.in_steps:
             here = replace(self.context, place=self.path.place(StageName.LESSON), back_to="stages")
-            self.lesson = LessonScreen(here, concept, history_of(self.context), self.path.step)
+            kept = self.context.open_lessons.pop(concept.id, None)
+            goes_on = kept is not None and kept.go_on_in(here, self.path.step)
+            self.lesson = kept if goes_on else LessonScreen(here, concept, history_of(self.context), self.path.step)
         else:
             self._reads = True
 
@@ -74,6 +76,8 @@ class PathScreen(SittingScreen):
     def leave_lesson(self, lesson: LessonScreen) -> None:
         """Go back from the steps of a lesson to the stages, or leave with it."""
         self.lesson = None
+        if not lesson.finished:
+            self.context.open_lessons[lesson.concept.id] = lesson
         self._look_again()
         self.left = lesson.leaves_path
 

@@ -4,7 +4,7 @@ import contextlib
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -36,7 +36,8 @@ class SessionContext:
 
     `open_lab` opens a lab, by its name, at a place in a guided path; `ranks` runs demos and proofs. `place` is where a
     sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen to which `q` leads,
-    `home`, `lessons` or `stages`; "" where it ends the program.
+    `home`, `lessons` or `stages`; "" where it ends the program. `open_lessons` are the screens of lessons that are left
+    in the middle of a step, by concept.
     """
 
     catalog: Catalog
@@ -46,6 +47,7 @@ class SessionContext:
     ranks: RankRunner
     place: str = ""
     back_to: str = ""
+    open_lessons: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def concepts(self) -> Mapping[str, Concept]:
