@@ -135,13 +135,23 @@ def gone(pid):
         return True
 
 
-# Named shared memory of each rank, and of a child with a session and a cleaner of its own
+# Named shared memory of each rank, and of a child with a session and a cleaner of its own. Both are made once their
+# cleaner runs: it ignores signals only then, and what it does not remove after a kill before that is not ours to remove.
+CLEANER = """\
+import pathlib, sys, time
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+resource_tracker.ensure_running()
+status = pathlib.Path(f"/proc/{resource_tracker._resource_tracker._pid}/status")
+while not int(status.read_text().partition("SigIgn:")[2].split()[0], 16) & 0x4000:  # SIGTERM
+    time.sleep(0.01)
+"""
 SHARED_MEMORY = f"""\
 import subprocess
-from multiprocessing.shared_memory import SharedMemory
+cleaner = {CLEANER!r}
+exec(cleaner)
 mine = SharedMemory(create=True, size=8, name=f"mine-{os.getpid()}-{{rank}}")
-make = "import sys, time; from multiprocessing.shared_memory import SharedMemory as Memory; "
-make += "made = Memory(create=True, size=8, name=sys.argv[1]); print(flush=True); time.sleep(60)"
+make = cleaner + "made = SharedMemory(create=True, size=8, name=sys.argv[1]); print(flush=True); time.sleep(60)"
 command = [sys.executable, "-c", make, f"childs-{os.getpid()}-{{rank}}"]
 subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True).stdout.readline()
 dist.barrier()
