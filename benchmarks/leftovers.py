@@ -29,18 +29,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SCRIPT = """\
-import os, subprocess, sys, time
+# Python's cleaner of named shared memory removes what a killed process leaves, once it runs and ignores signals.
+CLEANER = """\
+import pathlib, sys, time
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
+resource_tracker.ensure_running()
+status = pathlib.Path(f"/proc/{resource_tracker._resource_tracker._pid}/status")
+while not int(status.read_text().partition("SigIgn:")[2].split()[0], 16) & 0x4000:  # SIGTERM
+    time.sleep(0.01)
+"""
+SCRIPT = (
+    CLEANER
+    + """\
+import os, subprocess
 from pathlib import Path
 import torch, torch.distributed as dist, torch.multiprocessing
 
 mark, rank = os.environ["LEFTOVERS"], os.environ["RANK"]
 Path(sys.argv[1], f"rank-{rank}").write_text(str(os.getpid()))
-resource_tracker.ensure_running()  # it removes the memory below, but a kill while it starts ends it, too
-while b"resource_tracker" not in Path(f"/proc/{resource_tracker._resource_tracker._pid}/cmdline").read_bytes():
-    time.sleep(0.01)
 named = SharedMemory(create=True, size=8, name=f"{mark}-{rank}-{os.getpid()}")
 torch.multiprocessing.set_sharing_strategy("file_system")
 shared = torch.ones(4).share_memory_()
@@ -52,6 +59,7 @@ while True:
     dist.all_reduce(x)
     time.sleep(0.01)
 """
+)
 RUN = ("run", "--plain", "--device", "cpu", "-n", "2")
 WAYS = {
     "run": RUN,

@@ -22,7 +22,7 @@ from ddpquiz.events.source_text import own_frame
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 
-_LATER = 1.0  # seconds after a failure that no clock of a record is wrong by
+_LATER = 1.0  # seconds; the clocks of two ranks of a record never differ by as much
 
 _PLURAL = {
     "has": "have", "was": "were", "is": "are", "does": "do", "waits": "wait", "its record ends": "their records end",

@@ -138,9 +138,10 @@ class LabScreen(KeyScreen):
                 *pages.verdict(self.lab, self.file, state.verdict, state.figures),
                 *pages.repeat(state.verdict),
             ]
-            untouched = not self._was_saved and state.verdict.outcome not in ("unwritten", "passed")
-            first = [*section("Task", pages.task_text(self.lab)), *section("The file as it is", *said)]
-            parts += first if untouched else said  # nobody repairs what he has not read about
+            if not self._was_saved and state.verdict.outcome not in ("unwritten", "passed"):
+                task = section("Task", pages.task_text(self.lab))  # nobody repairs what he has not read about
+                said = [*task, *section("The file as it is", *said)]
+            parts += said
         elif state.fault:
             parts.append(Text(plain(state.fault), style="bad"))
         if not state.verdict or state.verdict.outcome == "unwritten":

@@ -14,6 +14,10 @@ from real_run import end, of, run
 
 from ddpquiz.events.event import Exited, Hung, Issued, Note, Output
 
+sys.path.append(str(ROOT / "benchmarks"))
+
+from leftovers import CLEANER
+
 LOADER = """\
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -135,17 +139,7 @@ def gone(pid):
         return True
 
 
-# Named shared memory of each rank, and of a child with a session and a cleaner of its own. Both are made once their
-# cleaner runs: it ignores signals only then, and what it does not remove after a kill before that is not ours to remove.
-CLEANER = """\
-import pathlib, sys, time
-from multiprocessing import resource_tracker
-from multiprocessing.shared_memory import SharedMemory
-resource_tracker.ensure_running()
-status = pathlib.Path(f"/proc/{resource_tracker._resource_tracker._pid}/status")
-while not int(status.read_text().partition("SigIgn:")[2].split()[0], 16) & 0x4000:  # SIGTERM
-    time.sleep(0.01)
-"""
+# Named shared memory of each rank, and of a child with a session and a cleaner of its own
 SHARED_MEMORY = f"""\
 import subprocess
 cleaner = {CLEANER!r}

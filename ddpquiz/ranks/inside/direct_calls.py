@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.events.operation import Operation
-from ddpquiz.ranks.inside import hand_reduced
 from ddpquiz.ranks.inside.operations import OpenOperation, mark_for, name_of, name_of_reduce
 from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate
@@ -129,12 +128,8 @@ class _DirectCalls:
         operation = self._known.get(key)
         if operation is None or key[1] not in recorder.members:  # the group may be a new one of the same name
             operation = self._describe(key, tensor)
-        if method.op == "all_gather":
-            recorder.gathers.look(method.op, [tensor], caller)
-        hand_reduced.note(method.op, operation.members, [tensor], operation.file, operation.line)
-        number, now = next(recorder.numbers), recorder.writer.now()
-        recorder.callers.look(number, method.op, operation.file, operation.line, in_backward=False)
-        recorder.operations.running.add(number)
+        recorder.look_at(operation, [tensor], caller)
+        number, now = recorder.number_call(method.op, operation.file, operation.line, in_backward=False)
         recorder.writer.write(recorder.writer.issued(now, number, (), operation))
         return OpenOperation(number, now, asynchronous, None, key[1])
 

@@ -95,19 +95,13 @@ class Recorder:
         elif len(tensors) == 1:
             op = op.removesuffix("_coalesced")  # functional collectives issue even a single tensor like this
         bucket = self.buckets.number(op, tensors, caller)
-        if op.startswith("all_gather") and bucket is None:
-            self.gathers.look(op, tensors, caller)
         if bucket == 0:
             self.buckets.report_gradients(tensors)
             self.gathers.report()
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
         file, line = locate(caller) if bucket is None else self.buckets.locate(caller)
         tag = args[operator.tag] if operator.tag is not None and tensors and not tensors[0].is_cuda else 0
-        if bucket is None:
-            hand_reduced.note(op, members, tensors, file, line)
-        number, now = next(self.numbers), self.writer.now()
-        self.callers.look(number, op, file, line, in_backward=self.private.graph_task_id() != -1)
-        self.operations.running.add(number)
+        number, now = self.number_call(op, file, line, in_backward=self.private.graph_task_id() != -1)
         operation = Operation(
             op, members, peer, tuple([tensor.shape for tensor in tensors]),
             name_of(tensors[0].dtype) if tensors else "",
@@ -115,8 +109,23 @@ class Recorder:
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket, tag,
             operator.parts(args, len(members)),
         )  # fmt: skip
+        if bucket is None:
+            self.look_at(operation, tensors, caller)
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
         return OpenOperation(number, now, asynchronous, bucket, group)
+
+    def number_call(self, op: str, file: str, line: int, *, in_backward: bool) -> tuple[int, float]:
+        """The number of the call that is made now, and the time; a handler or a thread that makes it is reported."""
+        number, now = next(self.numbers), self.writer.now()
+        self.callers.look(number, op, file, line, in_backward=in_backward)
+        self.operations.running.add(number)
+        return number, now
+
+    def look_at(self, operation: Operation, tensors: list[torch.Tensor], caller: FrameType | None) -> None:
+        """Note what a call of the script, and not of DDP, says about gradients."""
+        if operation.op.startswith("all_gather"):
+            self.gathers.look(operation.op, tensors, caller)
+        hand_reduced.note(operation.op, operation.members, tensors, operation.file, operation.line)
 
     def follow(
         self, opened: OpenOperation, operator: Operator, args: tuple[Any, ...], caller: FrameType | None
