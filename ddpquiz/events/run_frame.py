@@ -29,7 +29,7 @@ Tone = Literal["", "accent", "warn", "good", "bad", "quiet", "code", "head"]
 Piece = tuple[str, Tone]  # the words alone say everything; a tone only adds a colour or a weight
 ShownPath = Callable[[str], str]  # how a path is written for the reader
 
-MARKS: dict[str, Piece] = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
+MARKS: dict[str, Piece] = {"proven": ("✓", "good"), "broken": ("✗", "bad")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ClaimLine(NamedTuple):
     """A verdict with its ranks, and the claim."""
 
     verdict: Piece
-    text: Piece
+    text: str
 
 
 class HungRank(NamedTuple):
@@ -521,10 +521,8 @@ def _shown_verdicts(state: RunState) -> list[ClaimVerdict]:
 
 
 def _claims(verdicts: list[ClaimVerdict], state: RunState) -> tuple[ClaimLine, ...]:
-    """Verdicts and claims; those that a run did not reach come last, once it has ended well."""
-    ended_well = state.end is not None and state.end.ok
-    reached_first = sorted(verdicts, key=lambda claim: claim[1] == "not reached")
-    return tuple(_claim(*claim, state.ranks) for claim in reached_first if ended_well or claim[1] != "not reached")
+    """Verdicts and claims of what was tested; how many were not is said by the last line (`_result`)."""
+    return tuple(_claim(*claim, state.ranks) for claim in verdicts if claim[1] != "not reached")
 
 
 def _counted(claims: list[ClaimVerdict], state: RunState) -> tuple[Piece, ...]:
@@ -544,11 +542,6 @@ def _to_come(count: int) -> str:
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> ClaimLine:
     mark, tone = MARKS[verdict]
-    match verdict:
-        case "proven":
-            where = format_ranks(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
-        case "broken":
-            where = format_ranks(ranks)
-        case _:
-            where = "not this run"
-    return ClaimLine((f"{mark} {where}", tone), (claim.text, "quiet" if verdict == "not reached" else ""))
+    everywhere = verdict == "proven" and len(ranks) == of
+    where = ("every rank" if of > 1 else "the rank") if everywhere else format_ranks(ranks)
+    return ClaimLine((f"{mark} {where}", tone), claim.text)

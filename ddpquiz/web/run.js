@@ -673,7 +673,7 @@ class Page {
       ...more.map((part) => element("span", { class: "quiet" }, ` · ${part}`)),
     );
     const claims = (at("claims") ?? []).map(([verdict, text]) =>
-      element("tr", {}, element("td", {}, ...pieces([verdict])), element("td", {}, ...pieces([text]))),
+      element("tr", {}, element("td", {}, ...pieces([verdict])), element("td", {}, text)),
     );
     if (at("toCome")) claims.push(element("tr", {}, element("td", { class: "quiet", colspan: 2 }, at("toCome"))));
     byId("claims").replaceChildren(...claims);

@@ -109,10 +109,20 @@ def test_where_labels_have_no_room_the_claims_are_counted_only():
     assert "claim 3" not in shown
 
 
-def test_claims_about_other_arguments_come_last_and_are_not_cut():
+def test_claims_about_other_arguments_are_counted_and_not_named():
     began = Began("demo.py", (), 1, "cpu", "gloo", "1 rank", (ClaimText(1, "word " * 12), ClaimText(2, "it holds")))
-    lines = drawn(seen(Claimed(0.1, 0, 2, held=True), End(0.4, True, 1, 2), began=began), 40).splitlines()
-    assert lines[2:4] == snapshot(["✓ the rank      it holds", "· not this run  word word word word word"])
+    lines = drawn(seen(Claimed(0.1, 0, 2, held=True), End(0.4, True, 1, 2), began=began), 80).splitlines()
+    assert lines[2:] == snapshot(
+        ["✓ the rank  it holds", "", "done in 0.40 s · 1 claim proven; 1 not tested with these options"]
+    )
+
+
+def test_the_claims_of_a_run_stand_above_its_ranks_over_time():
+    picture = seen(issued(0.1, 0, 1), issued(0.1, 1, 1), Claimed(0.3, 0, 7, held=True), End(0.42, True, 1, 2))
+    lines = drawn(picture).splitlines()
+    assert lines.index("✓ rank 0  every rank holds the sum") < next(
+        number for number, line in enumerate(lines) if line.startswith("time ")
+    )
 
 
 def test_more_ranks_than_fit_stand_below_each_other():

@@ -60,9 +60,9 @@ def frame(
     parts = top(shown, hint)
     parts += _values(shown, ValueView(width=width, tensors=tensors))
     parts += [_line(line) for line in shown.lines]
+    parts += _claims(shown, width)
     if shown.lanes and shown.lanes.communicate:
         parts += [Text(), gantt(shown, width, live=False)]
-    parts += _claims(shown, width)
     if shown.ended_well is not None:
         parts += [Text(), *failure(shown), *([result(shown)] if verdict else [])]
     return Group(*parts)
@@ -149,10 +149,10 @@ def _values_in(room: int, shown: RunFrame, view: ValueView) -> tuple[list[Render
 def _claims(shown: RunFrame, width: int) -> list[RenderableType]:
     """Draw verdicts and claims, with a count of the claims that may still come."""
     lines: list[list[StyledText]] = []
-    for verdict, (text, style) in claims(shown):
+    for verdict, text in claims(shown):
         indent = cell_len(verdict[0])
         for number, part in enumerate(folded(text, width - indent)):
-            lines.append([(" " * indent, "") if number else verdict, (part, style)])
+            lines.append([(" " * indent, "") if number else verdict, (part, "")])
     if shown.claims_to_come:
         lines.append([(shown.claims_to_come, "quiet")])
     return [Text(), TextLines(lines)] if lines else []
@@ -267,7 +267,7 @@ def _hang(failed: Failure) -> list[RenderableType]:
     return parts
 
 
-def claims(shown: RunFrame) -> list[tuple[StyledText, StyledText]]:
+def claims(shown: RunFrame) -> list[tuple[StyledText, str]]:
     """Line up verdicts and claims, without folding them."""
     width = max((cell_len(verdict) for (verdict, _), _ in shown.claims), default=0) + GAP
-    return [((verdict.ljust(width), tone), (plain(text), of)) for (verdict, tone), (text, of) in shown.claims]
+    return [((verdict.ljust(width), tone), plain(text)) for (verdict, tone), text in shown.claims]

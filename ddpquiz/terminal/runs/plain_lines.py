@@ -83,7 +83,7 @@ def _parts(event: Event, state: RunState, *, summary: bool) -> Sequence[Renderab
             return [Text(f"rank {event.rank}  breaks the claim in line {event.line}")]
         case End():
             shown = describe_frame(state, shown_path, lanes=False)
-            lines = [Text.assemble(*line) for line in claims(shown)]
+            lines = [Text.assemble(verdict, text) for verdict, text in claims(shown)]
             return [*lines, *failure(shown), result(shown), *remarks(state, keys=False, summary=summary)]
     return []
 

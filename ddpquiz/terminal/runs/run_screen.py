@@ -219,7 +219,6 @@ _LANES: dict[StyledText, str] = {
 _CLAIMS: dict[StyledText, str] = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
-    MARKS["not reached"]: "not this run: the claim needs other options",
 }
 _SOURCE: dict[StyledText, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
