@@ -1,4 +1,7 @@
-"""The lesson that explains what happened in a job, as a page. The curriculum is loaded when somebody asks for it."""
+"""The lesson that explains a fault of a job, as a page for `run` and `diagnose`; `learn` is learn.py.
+
+The curriculum is loaded when somebody asks for it.
+"""
 
 from __future__ import annotations
 

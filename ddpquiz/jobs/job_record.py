@@ -1,4 +1,4 @@
-"""What is known of a job, put together: what its ranks recorded, whoever started it, and what its logs say."""
+"""What is known of a job, as plain data: what its ranks recorded, whoever started it, and what its logs say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
