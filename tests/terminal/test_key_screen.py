@@ -76,6 +76,17 @@ def test_keys_that_were_typed_before_a_question_was_painted_do_not_answer_it():
     assert play(Counter(), ScriptedKeys("n", "x", "q", early="ab")).obeyed == ["n", "x", "q"]
 
 
+def test_a_note_about_a_key_is_gone_once_what_was_waited_for_is_there():
+    class Waiting(Counter):
+        def wait(self, keys):
+            key = super().wait(keys)
+            self.asked += key is None
+            return key
+
+    frames = play(Waiting(), ScriptedKeys("x", None, "q")).frames
+    assert ["x does nothing here" in frame for frame in frames] == [False, True, False]
+
+
 def test_a_key_that_scrolls_is_not_obeyed_and_a_new_question_is_shown_from_its_top():
     shown = play(Counter(), ScriptedKeys("down", "end", "n", "q"))
     assert shown.obeyed == ["n", "q"]

@@ -298,8 +298,10 @@ class KeyScreen(ABC):
                 self.paint(screen)
             if not scene:
                 self.opened()
-            scene = now
+            scene, note = now, self.note
             key = self.wait(keys) or ""
+            if not key and self.note == note and (self.scene, self.helping) != scene:
+                self.note = ""  # it was about a key of what stood here before, and that key may work now
             if key in self.turning and not screen.at_end:
                 key = "pagedown"
             if key == "ctrl+c":
