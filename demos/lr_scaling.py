@@ -127,7 +127,7 @@ def main() -> None:
     print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
     print(f"own samples of a batch: {k * BASE_BATCH // world} of {k * BASE_BATCH}")
     if int(os.environ["RANK"]) == 0:
-        print(f"The base is one process, batches of {BASE_BATCH}; each rank makes it for itself.")
+        print(f"The base is one process, batches of {BASE_BATCH}; each rank runs it for itself.")
 
     # The same epochs with k times the batch, shared out over the ranks.
     rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same

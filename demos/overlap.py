@@ -134,7 +134,7 @@ def main() -> None:
 
     tick = math.ceil(100 * layers * (per_layer + wire + latency) / COLUMNS) / 100  # 10 ms, or 20, 30, ...
     if rank == 0:
-        print(f"Pretended: {args.compute:g} ms of backward for a layer, {layers * args.compute:g} ms for all,")
+        print(f"Simulated: {args.compute:g} ms of backward for a layer, {layers * args.compute:g} ms for all,")
         print(f"{args.wire:g} ms on the wire for a layer's gradient, {args.latency:g} ms to start an all-reduce.")
         print(f"Each digit below is {1000 * tick:g} ms of that layer or bucket.", flush=True)
     for size in sorted({1, 2, layers // 2, layers}):  # layers in a bucket
