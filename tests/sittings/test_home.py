@@ -106,7 +106,7 @@ Streak      3 days in a row
 Weakest     The ring (ring): weak, 2–22%
 
 Tracks, the weakest first
-  collectives  2 concepts: 1 weak, 1 without a verdict yet
+  collectives  2 concepts: 1 weak, 1 not tested enough
 
 enter go on · s study · l lessons · t test · d demo · i stats · ? help · q quit\
 """
@@ -332,7 +332,7 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due         1 card due now." in second
-    assert "Weakest no verdict yet: a test gives one, and answers in lessons do not count" in " ".join(second.split())
+    assert "Weakest not known yet: a test says so, and answers in lessons do not count" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third
@@ -382,5 +382,5 @@ def test_no_track_is_the_weakest_without_a_verdict(progress):
     answer(progress, "ring/q", 0.0)
     shown = screen(at_home(progress))
     assert (
-        "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown
+        "Tracks that you have answered questions about\n  collectives  2 concepts: 2 not tested enough\n" in shown
     )

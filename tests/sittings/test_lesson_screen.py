@@ -417,7 +417,7 @@ The ring
 2 cards   ▸ next  3 cards
 
 3 new cards of this lesson wait. Recall them now, or let `ddpquiz study` ask
-them: 10 new ones a day at most, and each again just before you would forget it.
+them, at most 10 new ones a day, and each again just before you would forget it.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)

@@ -44,10 +44,16 @@ Front of one?
 
 │ Back of one.
 
-1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 6 days
+1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 6 days
 space good · d demo · s skip · v source · f flag · / look up · ? help · q quit\
 """)
     )
+
+
+def test_a_hard_card_comes_at_the_end_of_the_sitting_and_then_on_another_day(progress):
+    seat = press(studying(progress, CARDS[:1]), "space")
+    assert "2 hard but right: later" in screen(seat)
+    assert "2 hard but right: 1 day" in screen(press(seat, "2", "space"))
 
 
 def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):
@@ -379,20 +385,20 @@ def test_lines_of_a_pipe_do_what_keys_do(progress):
 ────────── Card 1/3 · ring
 Front of one?
 │ Back of one.
-1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 6 days
+1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 6 days
 see again in 2 days · u undo
 
 ━━━─────── Card 2/3 · ring
 Front of two?
 │ Back of two.
-1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 9 days
+1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 9 days
 comes again in this sitting · u undo
 
 ━━━─────── Card 3/3 · 1 coming again · ring
 Front of three?
 undone
 │ Back of two.
-1 forgot: now   2 hard but right: 1 day   3 good: 2 days   4 easy: 9 days
+1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 9 days
 see again in 9 days · u undo
 
 ━━━━━━━─── Card 3/3 · ring

@@ -299,7 +299,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "no verdict yet: a test gives one, and answers in lessons do not count"))
+        rows.append(("Weakest", "not known yet: a test says so, and answers in lessons do not count"))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
     title = "Tracks, the weakest first" if judged else "Tracks that you have answered questions about"
@@ -308,7 +308,7 @@ def _figures(now: Standing) -> RenderableType:
 
 def _tracks(now: Standing) -> RenderableType:
     def counts(labels: Counter[Label]) -> str:
-        words = {Label.UNKNOWN: "without a verdict yet"}
+        words = {Label.UNKNOWN: "not tested enough"}
         each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
         return f"{plural(labels.total(), 'concept')}: {each}"
 

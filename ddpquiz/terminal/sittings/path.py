@@ -267,8 +267,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
-        asks = f"{NEW_A_DAY} new ones a day at most, and each again just before you would forget it"
-        back = f"{wait}. Recall them now, or let `ddpquiz study` ask them: {asks}."
+        asks = f"at most {NEW_A_DAY} new ones a day, and each again just before you would forget it"
+        back = f"{wait}. Recall them now, or let `ddpquiz study` ask them, {asks}."
     elif ahead:
         soonest = min(ahead)
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"

@@ -229,7 +229,8 @@ class StudyScreen(SittingScreen):
             return []
         if self.sitting.cram:
             return [buttons(dict.fromkeys(self.sitting.buttons))]
-        return [buttons(self.sitting.preview(study_day(self.context.clock())))]
+        days = self.sitting.preview(study_day(self.context.clock()))
+        return [buttons(days, hard_comes_last=self.sitting.hard_comes_last)]
 
     def keys(self) -> list[Hotkey]:
         if self.lookup:
@@ -405,12 +406,13 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "") -> T
     return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
 
 
-def buttons(days: Mapping[Grade, int | None]) -> Text:
+def buttons(days: Mapping[Grade, int | None], *, hard_comes_last: bool = False) -> Text:
     """Draw the grades, each with the days until the card would come back; None in a cram."""
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
-        line.append("" if until is None else f": {interval(until)}", style="quiet")
+        back = "" if until is None else "later" if hard_comes_last and grade is Grade.HARD else interval(until)
+        line.append(f": {back}" if back else "", style="quiet")
     return line
 
 
