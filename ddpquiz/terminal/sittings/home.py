@@ -302,8 +302,7 @@ def _figures(now: Standing) -> RenderableType:
         rows.append(("Weakest", "not known yet: a test says so, and answers in lessons do not count"))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
-    title = "Tracks, the weakest first" if judged else "Tracks that you have answered questions about"
-    return Group(lines, *(section(title, _tracks(now)) if now.tracks else []))
+    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if judged else []))
 
 
 def _tracks(now: Standing) -> RenderableType:
