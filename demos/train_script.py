@@ -238,7 +238,9 @@ def check_steps(norms: list[torch.Tensor], alone: list[torch.Tensor], without: s
             "without the division the gradient is too large by the number of micro-batches"
         )
     elif without != "sampler":
-        assert abs(ratio - 1) < 0.01, "the gradient of the first step is that of one process with all its samples"
+        assert abs(ratio - 1) < 0.01, (
+            "up to rounding to 16 bits, the gradient of the first step is that of one process with all samples"
+        )
 
 
 def check_log(folder: Path, model: torch.nn.Module, held_out: Points, without: str | None) -> None:

@@ -287,6 +287,17 @@ def test_what_an_answer_means_comes_right_after_the_verdict(progress):
     assert "\n✓ Right, with a hint.\n\nLess than twice.\n\nFour ranks" in screen(press(seat, "h", right))
 
 
+def test_after_a_right_answer_a_key_shows_the_reasons_that_do_not_fit_and_another_goes_on(progress):
+    step = LessonStep("Text.", ask="bytes", then="Less than twice.")
+    seat = press(lesson(progress, concept=replace(STEPS, steps=(step, *LESSON))), "enter")
+    press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes")))
+    assert "enter next step · " in screen(seat)
+    assert "space" not in screen(seat).splitlines()[-1]
+    seat.more = True
+    keys = {each.key: each.does for each in seat.named_keys(seat.keys())}
+    assert (keys["enter"], keys["space"]) == ("next step", "next page")
+
+
 def test_the_order_of_options_stays_until_the_question_is_answered_and_the_mistake_is_the_first_hint(progress):
     asked = next(each for each in STEPS.questions if each.id == "bytes")
     words = [Option(f"{word} bytes", why=f"{word} is wrong.") for word in ("No", "Some", "More", "Most")]

@@ -298,10 +298,7 @@ class KeyScreen(ABC):
                 self.paint(screen)
             if not scene:
                 self.opened()
-            scene, note = now, self.note
-            key = self.wait(keys) or ""
-            if not key and self.note == note and (self.scene, self.helping) != scene:
-                self.note = ""  # it was about a key of what stood here before, and that key may work now
+            scene, key = now, self._waited(keys)
             if key in self.turning and not screen.at_end:
                 key = "pagedown"
             if key == "ctrl+c":
@@ -313,6 +310,14 @@ class KeyScreen(ABC):
             elif key not in ("", "resize") and not self._scrolled(screen, key):
                 self.handle_key(key)
         self._away = None
+
+    def _waited(self, keys: Keys) -> str:
+        """Wait for a key, "" if none came; what was awaited may be there instead, where that key of the note works."""
+        scene, note = self.scene, self.note
+        key = self.wait(keys) or ""
+        if not key and self.note == note and self.scene != scene:
+            self.note = ""
+        return key
 
     def _scrolled(self, screen: Screen, key: str) -> bool:
         """Scroll by a key, and return whether it scrolls; the note was about the key before."""
