@@ -207,7 +207,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -
         finished.set()
         if moment:
             thread.join()
-    except RuntimeError:  # the time-out
+    except RuntimeError:  # the timeout
         failed.set()
         thread.join()
         wait_until_retired()

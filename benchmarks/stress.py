@@ -3,7 +3,7 @@
     python benchmarks/stress.py [--launches 500] [--times 200] [--ranks 4]
 
 First come launches in a row, then each fault at a random moment in a random rank. A fault must end the run within 2 s,
-from the fault to the last process reaped (plus the time-out of 1 s for a stopped rank), name the right rank and leave
+from the fault to the last process reaped (plus the timeout of 1 s for a stopped rank), name the right rank and leave
 nothing behind. Then, where strace is installed, every demo runs: nothing may bind to an address other than loopback.
 The exit status is 1 if a check fails.
 """

@@ -63,7 +63,7 @@ def attempt(calls: list[str], limit: float) -> tuple[list[float], str, str]:
     Returns what came out of the calls that ended, how the last one ended, and its error.
     """
     dist.barrier()  # start together, so that a rank waits later only because of the mistake
-    group = dist.new_group(timeout=timedelta(seconds=limit))  # a separate one: after a time-out a group is useless
+    group = dist.new_group(timeout=timedelta(seconds=limit))  # a separate one: after a timeout a group is useless
     results, error, start = [], "", time.perf_counter()
     for call in calls:
         print(f"last call: {call}", flush=True)
@@ -78,7 +78,7 @@ def attempt(calls: list[str], limit: float) -> tuple[list[float], str, str]:
     dist.barrier()  # stay alive until every rank is done: a rank that ended would be noticed at once
     if not error:
         return results, "no error", ""
-    return results, "time-out" if took > limit / 2 else "error at once", error
+    return results, "timeout" if took > limit / 2 else "error at once", error
 
 
 def brief(numbers: list[float], calls: list[str]) -> str:
@@ -103,7 +103,7 @@ def check(mistake: str, results: list[float], right: list[float], ended: str) ->
     if mistake == "swapped":
         assert ended == "no error", "all-reduces of one shape in another order raise no error"
     elif mistake != "branch" or rank == 0:
-        assert ended == "time-out", "a call that some ranks do not make ends only with the time-out"
+        assert ended == "timeout", "a call that some ranks do not make ends only with the timeout"
     else:
         assert ended == "no error", "the ranks that made fewer calls see no error"
 
@@ -124,7 +124,7 @@ def check_detail(mistake: str, ended: str, error: str) -> None:
     elif mistake == "swapped":
         assert ended == "no error", "DETAIL compares operations and shapes, not meanings: it finds nothing"
     elif mistake == "p2p":
-        assert ended == "time-out", "DETAIL does not compare sends with receives: they wait as before"
+        assert ended == "timeout", "DETAIL does not compare sends with receives: they wait as before"
 
 
 def main() -> None:

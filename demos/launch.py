@@ -53,7 +53,7 @@ def miss(store: dist.Store, rank: int, others: list[int], seconds: float) -> Non
     print(f"missing: {' '.join(map(str, absent))}")
     store.set(f"gave up/{rank}", "now")
     assert said, "without one of its ranks, the group is not made"
-    assert waited > seconds / 2, "the others waited for the missing rank until the time-out"
+    assert waited > seconds / 2, "the others waited for the missing rank until the timeout"
     assert [r for r in range(len(others) + 1) if r not in others] == absent, "the store tells which rank never came"
 
 

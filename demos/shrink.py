@@ -35,7 +35,7 @@ def meet(store: dist.Store, generation: int, name: str, members: int) -> int:
     at.wait([f"member {number + 1}" for number in range(members)])
     names = sorted(int(at.get(f"member {number + 1}")) for number in range(members))
     rank = names.index(int(name))
-    # A rank that shares no connection with the lost one notices only by this time-out.
+    # A rank that shares no connection with the lost one notices only by this timeout.
     dist.init_process_group("gloo", store=at, rank=rank, world_size=members, timeout=timedelta(seconds=3))
     return rank
 

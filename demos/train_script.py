@@ -46,7 +46,7 @@ def join() -> torch.device:
         dist.init_process_group("nccl")
         return torch.device("cuda", local_rank)
 
-    dist.init_process_group("gloo", timeout=timedelta(minutes=1))  # a time-out for demos
+    dist.init_process_group("gloo", timeout=timedelta(minutes=1))  # a timeout for demos
     return torch.device("cpu")
 
 

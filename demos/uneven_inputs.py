@@ -58,7 +58,7 @@ def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.
 
 
 def train_without_join(batches: list, timeout: float) -> None:
-    """Train with plain DDP, in a group of its own, over Gloo: after a time-out it is of no use."""
+    """Train with plain DDP, in a group of its own, over Gloo: after a timeout it is of no use."""
     rank = dist.get_rank()
     group = dist.new_group(timeout=timedelta(seconds=timeout), backend="gloo")
     plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
@@ -71,7 +71,7 @@ def train_without_join(batches: list, timeout: float) -> None:
     except RuntimeError as wrong:
         error = str(wrong)
     print(f"steps (no join): {steps}")
-    print(f"end (no join): {'time-out' if error else 'no error'}")
+    print(f"end (no join): {'timeout' if error else 'no error'}")
     assert steps == BASE, "without Join no rank makes more steps than the rank with the fewest batches"
     assert bool(error) == (rank > 0), "the rank that ran out sees no error; the ranks with batches left do"
 

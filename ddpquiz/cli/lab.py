@@ -103,7 +103,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
         screen = LabScreen(now, files.file(now), _history(), _run_demo, place)
         screen.show(style.console())
         if not screen.passed_here:
-            say(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
+            say(f"`ddpquiz lab {now.id}` goes on with {files.file(now)}.")
         now, place = _history().next_lab(now, all_labs()) if screen.wants_next else None, ""
 
 

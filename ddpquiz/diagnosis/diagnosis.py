@@ -184,14 +184,14 @@ def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_be
 
 
 LONGER = (
-    "If it needs that long, give the group a longer time-out: `timeout=` of init_process_group or new_group, as "
+    "If it needs that long, give the group a longer timeout: `timeout=` of init_process_group or new_group, as "
     "`timedelta(minutes=30)`."
 )
 
 
 def until_timeout(seconds: float, whose: str = "") -> str:
     """What follows "ranks 1-3 waited ..." where they gave up after some seconds; nothing if they did not."""
-    return f" until the {whose}time-out of {format_seconds(seconds)} had passed" if seconds else ""
+    return f" until the {whose}timeout of {format_seconds(seconds)} had passed" if seconds else ""
 
 
 # How the call of an operation is written in sentences.

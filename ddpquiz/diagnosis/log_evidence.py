@@ -102,7 +102,7 @@ class LogEvidence:
         return [error for error in self.errors if not is_consequence(error.message)]
 
     def silent_ends(self) -> list[int]:
-        """The ranks that ended with a status or by a signal of their own, for which no error or time-out is known.
+        """The ranks that ended with a status or by a signal of their own, for which no error or timeout is known.
 
         An exception that nobody signs may be that of any rank which ended with a status.
         """

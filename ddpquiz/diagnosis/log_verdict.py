@@ -249,7 +249,7 @@ def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
     warning = evidence.notice("nccl_warning")
     if warning:
         limits.append(f"NCCL warns of something that may be harmless: {warning.said}")
-    limits.append("A job that hangs writes no error either, until a time-out comes.")
+    limits.append("A job that hangs writes no error either, until a timeout comes.")
     read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
     return Diagnosis(
         "quiet", (), f"No error is in {read}. That does not show that there was no fault.",

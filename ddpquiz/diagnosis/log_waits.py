@@ -205,17 +205,17 @@ def _of_unknown_wait(
         unsure = "A log does not hold whether a rank came to a call: it may also have waited in another group."
         found = Diagnosis(
             kind, silent,
-            f"{_waited(waiting)}, as it seems for {format_ranks(silent)}, which reported no time-out.",
+            f"{_waited(waiting)}, as it seems for {format_ranks(silent)}, which reported no timeout.",
             (*positions, RankPosition(silent, status)), advice=f"{ADVICE[kind]} {RECORD_MORE}", limits=(*open_, unsure),
         )  # fmt: skip
         return evidence.complete(found, silent, waiting, limits)
     who = "All ranks of these logs" if len(waiting) > 1 else "The only rank of these logs"
     causes = (
-        f"{who} waited in the same call. Work on the GPU before it may have taken longer than the time-out, the "
+        f"{who} waited in the same call. Work on the GPU before it may have taken longer than the timeout, the "
         "network may have failed, a dtype may differ, or a rank is not in these logs."
     )
     found = Diagnosis(
-        "unknown", (), f"{_waited(waiting)}, and the time-out of the group ended it.", positions,
+        "unknown", (), f"{_waited(waiting)}, and the timeout of the group ended it.", positions,
         advice=f"{OTHER_LOGS} {RECORD_MORE}", limits=(causes,),
     )  # fmt: skip
     return evidence.complete(found, (), waiting, limits)
@@ -351,9 +351,9 @@ def _of_late_calls(evidence: LogEvidence, late: Sequence[LoggedError], first: Lo
     where = f"{operation_of(first) or 'a communication'}{_at(*frame_of(first))}"
     if silent and len(silent) <= max(1, len(ranks)):
         kind, status, limits = evidence.what_became_of(silent)
-        unsure = "It may also have waited in another call, and its own time-out had not come yet."
+        unsure = "It may also have waited in another call, and its own timeout had not come yet."
         found = Diagnosis(
-            kind, silent, f"{waited} in {where}, as it seems for {format_ranks(silent)}, which reported no time-out.",
+            kind, silent, f"{waited} in {where}, as it seems for {format_ranks(silent)}, which reported no timeout.",
             (*places, RankPosition(silent, status)), advice=ADVICE[kind], limits=(*limits, unsure),
         )  # fmt: skip
         return evidence.complete(found, silent, late)

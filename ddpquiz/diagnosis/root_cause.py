@@ -74,7 +74,7 @@ def timeout_of(state: RunState, ranks: Collection[int]) -> float:
 
 
 def _waited(message: str) -> float:
-    """The time-out that a message names, in seconds; 0 if it names none."""
+    """The timeout that a message names, in seconds; 0 if it names none."""
     found = _TIMED_OUT.finditer(message)
     return max((float(each["s"] or 0) + float(each["ms"] or 0) / 1000 for each in found), default=0.0)
 
@@ -92,7 +92,7 @@ def has_failed(state: RunState) -> bool:
 
 
 def hang_behind_timeouts(now: float, stacks: tuple[RankStack, ...], state: RunState) -> Hung | None:
-    """The hang that made every failed rank fail: it waited as long as the time-out of its group allows."""
+    """The hang that made every failed rank fail: it waited as long as the timeout of its group allows."""
     texts = [raised.message for raised in state.raised.values()]
     waited = [_waited(text) for text in texts]
     if not any(waited) or not all(consequence for consequence, _, _ in failures_in_order(state)):

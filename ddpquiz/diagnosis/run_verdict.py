@@ -328,12 +328,12 @@ def _of_root(
 
 
 def _whose(operation: Operation) -> str:
-    """Whose time-out ends an operation: the script may give one to the wait for an asynchronous operation."""
+    """Whose timeout ends an operation: the script may give one to the wait for an asynchronous operation."""
     return "" if operation.asynchronous or operation.op == "monitored_barrier" else "group's "
 
 
 def _late_arrival(state: RunState) -> Diagnosis | None:
-    """The ranks that came to an operation when the others had given it up after a time-out."""
+    """The ranks that came to an operation when the others had given it up after a timeout."""
     for collective in state.timeline.unfinished:
         calls = collective.calls
         gave_up = [rank for rank in collective.arrived

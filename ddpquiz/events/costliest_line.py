@@ -27,20 +27,17 @@ class CostliestLine:
 
     def __str__(self) -> str:
         place = format_place(self.file, self.line) if self.line else self.before
-        what = f"The computing before {place}" if self.before else place
+        where = f"computing before {place}" if self.before else f"at {place}"
         if self.before and self.line:
-            what += f" ({self.before})"
+            where += f" ({self.before})"
         cost = f"{format_seconds(self.seconds)} in all, {self.share:.0%} of their time"
         if self.rank is None:
             return (
-                f"{what} cost the ranks most: in turn, they waited for each other there, {cost}. The work is uneven "
-                "from step to step, and no single rank is the cause: give all ranks about as much work in each step, "
-                "such as batches of equal length."
+                f"In turn, the ranks waited for each other ({cost}), as one spent longer than the others {where}. "
+                "The work is uneven from step to step, and no single rank is the cause: give all ranks about as much "
+                "work in each step, such as batches of equal length."
             )
-        return (
-            f"{what} cost the other ranks most: they waited for {format_ranks([self.rank])}, which spent longer there "
-            f"than they did, {cost}."
-        )
+        return f"The other ranks waited for {format_ranks([self.rank])} ({cost}), which spent longer than they did {where}."
 
 
 _SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost

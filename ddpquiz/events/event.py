@@ -146,7 +146,7 @@ class Issued(OperationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Ended(OperationEvent):
-    """An operation is done, or `failed` with an error such as a time-out.
+    """An operation is done, or `failed` with an error such as a timeout.
 
     `started` is when a GPU began with it, if that was measured. `source` is who sent to a receive from any rank.
     """
@@ -465,7 +465,7 @@ class Forming(RankEvent):
 class StoreWaiting(RankEvent):
     """The main thread of a rank waits in a call of a store (`store.get`) until its keys are set, or is `done`.
 
-    `failed` if it gave up, as it does after the time-out of the call.
+    `failed` if it gave up, as it does after the timeout of the call.
     """
 
     event: ClassVar[str] = "store"

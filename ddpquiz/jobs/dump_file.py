@@ -44,7 +44,7 @@ _PROFILING_NAME = re.compile(r"(\w{1,40}):(\w{1,100})(?: (\d{1,9})(->|<-)(\d{1,9
 _RANK = re.compile(r"([0-9]{1,9})(?:\.(?:json|pickle|pkl))?$")
 _RANK_INSIDE = re.compile(r"rank[-_]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
 _RANKS = re.compile(r"\[[0-9, ]*\]")
-_MAX_TIMEOUT = 10**10  # milliseconds; more cannot be told from no time-out
+_MAX_TIMEOUT = 10**10  # milliseconds; more cannot be told from no timeout
 
 
 @dataclass(slots=True, eq=False)

@@ -302,7 +302,7 @@ def _find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str],
     return groups
 
 
-# Two dumps of one rank as one, such as JSON from the time when it hung and a pickle with stacks from its time-out.
+# Two dumps of one rank as one, such as JSON from the time when it hung and a pickle with stacks from its timeout.
 
 _Key = tuple[str, int, bool, int, int]
 

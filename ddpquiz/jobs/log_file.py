@@ -1,4 +1,4 @@
-"""What plain logs of a job hold: errors, time-outs, exits and where ranks stood, each with its rank and its line.
+"""What plain logs of a job hold: errors, timeouts, exits and where ranks stood, each with its rank and its line.
 
 A log is text of many writers: the script, torch's C++ code, NCCL, torchrun and Slurm, of one rank or of all. It is read
 once, line by line, and only what says something about a failure is kept. Wordings are those of torch 2.1 to 2.13 and

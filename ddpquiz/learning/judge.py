@@ -162,7 +162,7 @@ def _number(posed: Posed, given: str) -> Verdict:
     if read is None and _DECIMAL_COMMA.search(given):
         return Verdict(right=False, unclear="Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800.")
     if read is None:
-        unit = f" of {question.unit}" if question.unit else ""
+        unit = f" (in {question.unit})" if question.unit else ""
         return Verdict(right=False, unclear=f"Answer with a number{unit}, such as 1800, 1.8e3 or 3/4.")
     value, wanted = _in_unit(question, read), f"in {question.unit}" if question.unit else "without a unit"
     if value is None:

@@ -217,7 +217,7 @@ class Run:
         return [Hung(now, round(now - found.since, 1), found.positions)]
 
     def _hang_that_failed(self) -> list[Event]:
-        """The hang that made the ranks fail by their group's own time-out, if there was one."""
+        """The hang that made the ranks fail by their group's own timeout, if there was one."""
         hung = hang_behind_timeouts(self.now(), self._watchdog.positions(self.seen), self.seen)
         return [hung] if hung else []
 

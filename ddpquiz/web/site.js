@@ -290,7 +290,7 @@ function judgeNumber(question, given) {
     return { unclear: "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800." };
   const found = NUMBER_AND_UNIT.exec(typed.replace(GROUPS, "").replace(TIMES, "*"));
   const value = found && !found[2].includes(",") ? evaluate(found[1]) : NaN;
-  const unit = question.unit ? ` of ${question.unit}` : "";
+  const unit = question.unit ? ` (in ${question.unit})` : "";
   if (Number.isNaN(value)) return { unclear: `Answer with a number${unit}, such as 1800, 1.8e3 or 3/4.` };
   if (found[2].trim() && !isUnit(found[2], question.unit))
     return { unclear: question.unit ? `Type only the number, in ${question.unit}.` : "Answer without a unit." };

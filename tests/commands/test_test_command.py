@@ -130,7 +130,7 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
 
 def test_a_line_that_is_not_an_answer_is_reported_on_standard_error_and_not_saved(home):
     done = piped(home, "test", "ring", "--kind", "number", "--json", lines="foo\n")
-    complaint = "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."
+    complaint = "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4."
     assert (done.returncode, done.stderr) == (1, f"ring/steps: `foo` cannot be read as an answer. {complaint}\n")
     result = json.loads(done.stdout)
     assert (result["answered"], result["questions"][0]["right"], result["questions"][0]["why"]) == (

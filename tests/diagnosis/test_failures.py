@@ -258,7 +258,7 @@ def test_a_group_that_times_out_before_we_do_names_the_missing_rank(run, monkeyp
     *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
     assert end.why == (
         snapshot(
-            "Rank 0 waited in all_reduce at train.py:7 for rank 1 until the group's time-out of 1 s had passed: it has not reached this call and was last seen at train.py:6."
+            "Rank 0 waited in all_reduce at train.py:7 for rank 1 until the group's timeout of 1 s had passed: it has not reached this call and was last seen at train.py:6."
         )
     )
     assert (end.rank, end.advice) == (1, f"{ADVICE['late']} {LONGER}")
@@ -269,7 +269,7 @@ def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monk
     *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
     assert end.why == (
         snapshot(
-            "Rank 0 waited in init_process_group at train.py:4 for rank 1 until the time-out of 1 s had passed: it has not reached this call and was last seen at "
+            "Rank 0 waited in init_process_group at train.py:4 for rank 1 until the timeout of 1 s had passed: it has not reached this call and was last seen at "
             "train.py:3."
         )
     )

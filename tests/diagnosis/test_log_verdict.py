@@ -36,7 +36,7 @@ NCCL = {
     "missing": ("late", (1,), "(number 4 of its group) for rank 1, which had last enqueued number 3.", 1),
     "missing_all_dumps": ("late", (1,), "at job.py:9 (number 4 of its group) for rank 1, which had last enqueued number 3.", 1),
     "missing_desync": ("late", (1,), "Rank 1 did not join it, says torch's report.", 5),
-    "missing_info": ("late", (1,), "as it seems for rank 1, which reported no time-out.", 102),
+    "missing_info": ("late", (1,), "as it seems for rank 1, which reported no timeout.", 102),
     "oom": ("dead", (1,), "Rank 1 ran out of GPU memory at job.py:9: it asked for 16384.00 GiB more. Rank 0 failed", 1),
     "order": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "order_timeout": ("order", (0, 1), "the calls are of groups 2 and 1.", 1),
@@ -54,7 +54,7 @@ GLOO = {
     "healthy": ("quiet", (), "No error is in 13 lines of 1 log.", 4),
     "healthy_info": ("quiet", (), "No error is in 19 lines of 1 log.", 8),
     "killed": ("dead", (2,), "Rank 2 was killed by SIGKILL. Ranks 0 and 1 failed because of that.", 63),
-    "late": ("late", (1,), "Ranks 0 and 2 waited 6 s in all_reduce at job.py:13, as it seems for rank 1, which reported no time-out.", 1),
+    "late": ("late", (1,), "Ranks 0 and 2 waited 6 s in all_reduce at job.py:13, as it seems for rank 1, which reported no timeout.", 1),
     "late_detail": ("late", (1,), "Rank 1 did not come to the call at job.py:13 in which the other ranks waited, says torch.", 1),
     "left": ("left", (2,), "in all_reduce at job.py:11: rank 2 had ended before. It wrote no error, and torchrun saw no failure of it.", 1),
     "left_detail": ("left", (2,), "Rank 2 did not come to the call at job.py:11", 1),
@@ -124,7 +124,7 @@ def test_logs_and_dumps_make_one_verdict(name):
 
 @pytest.mark.parametrize("name", ["missing", "slow_data"])
 def test_a_rank_that_left_no_dump_is_dead_only_where_the_log_says_so(name, tmp_path):
-    """The script sleeps: the rank lives, and its own time-out never came."""
+    """The script sleeps: the rank lives, and its own timeout never came."""
     for path in (DATA / "nccl" / name).glob("trace_*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     found = judged(tmp_path)

@@ -167,7 +167,7 @@ def test_a_rank_that_came_after_the_time_out_of_the_group_is_late_and_the_time_o
         "late",
         (2,),
         (
-            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's time-out of 6 s had passed: it "
+            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's timeout of 6 s had passed: it "
             "called barrier at train.py:14 12.5 s after the first of them."
         ),
     )
@@ -180,7 +180,7 @@ def test_a_rank_that_never_came_is_late_and_the_time_out_is_named():
         "late",
         (2,),
         (
-            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's time-out of 6 s had passed: it "
+            "Ranks 0 and 1 waited in barrier at train.py:11 for rank 2 until the group's timeout of 6 s had passed: it "
             "has not reached this call."
         ),
     )

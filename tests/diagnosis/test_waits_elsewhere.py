@@ -136,7 +136,7 @@ def test_a_rank_that_is_interrupted_in_init_process_group_had_called_it():
     assert "had not reached" not in verdict.sentence
 
 
-WAITED = {  # a script that fails by a time-out: why it ended, and what is advised
+WAITED = {  # a script that fails by a timeout: why it ended, and what is advised
     "a group": (
         """
         dist.init_process_group("gloo")
@@ -146,7 +146,7 @@ WAITED = {  # a script that fails by a time-out: why it ended, and what is advis
         dist.all_reduce(torch.ones(2), group=pair) if rank < 2 else None
         dist.barrier()
         """,
-        ("Rank 0 waited in all_reduce at train.py:9 for rank 1 until the group's time-out of 4 s had passed: it has not "
+        ("Rank 0 waited in all_reduce at train.py:9 for rank 1 until the group's timeout of 4 s had passed: it has not "
         "reached this call and was last seen at train.py:8."),
         f"{ADVICE['late']} {LONGER}",
     ),
@@ -156,7 +156,7 @@ WAITED = {  # a script that fails by a time-out: why it ended, and what is advis
             time.sleep(120)
         dist.init_process_group("gloo", timeout=timedelta(seconds=4))
         """,
-        ("Ranks 0 and 2 waited in init_process_group at train.py:7 for rank 1 until the time-out of 4 s had passed: it "
+        ("Ranks 0 and 2 waited in init_process_group at train.py:7 for rank 1 until the timeout of 4 s had passed: it "
         "has not reached this call and was last seen at train.py:6."),
         f"{ADVICE['late']} {LONGER}",
     ),
@@ -169,7 +169,7 @@ WAITED = {  # a script that fails by a time-out: why it ended, and what is advis
             store.set("vocabulary", "1")
         store.wait(["vocabulary"], timedelta(seconds=2))
         """,
-        ('Ranks 0 and 2 waited in store.wait at train.py:10 for the key "vocabulary" until the time-out of 2 s had '
+        ('Ranks 0 and 2 waited in store.wait at train.py:10 for the key "vocabulary" until the timeout of 2 s had '
         "passed; no rank had set it. The script sets it at train.py:9 on rank 1. Rank 1 was last seen at train.py:8."),
         f"{ADVICE['late']} If it needs that long, let the others wait for longer: `timeout` of that call.",
     ),

@@ -118,8 +118,7 @@ def test_what_nobody_has_seen_is_named_by_the_call_that_follows():
         job.meet(9)
     assert str(job.costliest()) == (
         snapshot(
-            "The computing before train.py:9 (all_reduce) cost the other ranks most: they waited for rank 0, which spent "
-            "longer there than they did, 1.2 s in all, 99% of their time."
+            "The other ranks waited for rank 0 (1.2 s in all, 99% of their time), which spent longer than they did computing before train.py:9 (all_reduce)."
         )
     )
 
@@ -131,7 +130,7 @@ def test_ranks_that_are_late_in_turn_at_one_line_are_not_named():
         job.meet(9)
     found = job.costliest()
     assert (found.line, found.rank) == (5, None)
-    assert str(found).startswith("train.py:5 cost the ranks most: in turn, they waited for each other there")
+    assert str(found).startswith("In turn, the ranks waited for each other (")
 
 
 def uneven(seed, *, missed=0.0):

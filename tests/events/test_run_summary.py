@@ -37,10 +37,10 @@ def test_the_account_fits_in_80_columns():
     program.clocks = [3.75, 3.75]
     console = style.console(io.StringIO(), width=80)
     layout.show(console, summary.summary_page(program.summed()))
-    assert console.file.getvalue() == snapshot("""
-The computing before train.py:5 (all_reduce) cost the other ranks most: they
-waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
-their time.
+    assert console.file.getvalue() == snapshot("""\
+
+The other ranks waited for rank 1 (1 s in all, 21% of their time), which spent
+longer than they did computing before train.py:5 (all_reduce).
 
 Time by rank (waiting includes forming groups; overlapped: while computing)
                             compute  communication   waiting  overlapped

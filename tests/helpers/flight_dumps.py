@@ -42,7 +42,7 @@ def train(rank):
 
 
 def run_rank(rank, folder):
-    """Run one rank, which dumps as JSON while it hangs, and with stacks when its time-out has ended the hang."""
+    """Run one rank, which dumps as JSON while it hangs, and with stacks when its timeout has ended the hang."""
     import torch.distributed as dist
     from torch._C import _distributed_c10d as c10d
 
@@ -50,7 +50,7 @@ def run_rank(rank, folder):
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=RANKS, timeout=wait)
     watch = threading.Timer(TIMEOUT / 2, lambda: (folder / f"json_{rank}").write_bytes(c10d._dump_fr_trace_json()))
     watch.start()
-    with contextlib.suppress(RuntimeError):  # the time-out
+    with contextlib.suppress(RuntimeError):  # the timeout
         train(rank)
     watch.join()
     time.sleep(0.3)  # until Gloo's own thread has retired the operation

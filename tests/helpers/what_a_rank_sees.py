@@ -107,7 +107,7 @@ def seen_by_python():
     yield "objects that the collector leaves alone", gc.get_freeze_count() > 0
     yield "faulthandler", faulthandler.is_enabled()
     yield "folder for temporary files", tempfile.gettempdir()
-    yield "time-out of sockets", socket.getdefaulttimeout()
+    yield "timeout of sockets", socket.getdefaulttimeout()
     process = multiprocessing.current_process()
     yield (
         "multiprocessing",

@@ -109,12 +109,12 @@ def test_a_number_may_be_written_in_any_usual_way(given):
 @pytest.mark.parametrize(
     ("given", "unclear"),
     [
-        ("", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
-        ("many", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("", "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4."),
+        ("many", "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4."),
         ("1,8", "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800."),
         ("0,500", "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800."),
-        ("2**9**9", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
-        ("1/0", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("2**9**9", "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4."),
+        ("1/0", "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4."),
         ("1.8", "1.8 bytes? Answer in bytes."),
         ("1800 kg", "Answer in bytes."),
         ("14400 bits", "Answer in bytes."),

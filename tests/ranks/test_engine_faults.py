@@ -100,7 +100,7 @@ def test_the_script_itself_may_look_up_names(script, restarts):
 
 
 def test_ranks_that_are_all_in_init_process_group_may_be_slow(script):
-    """Once all have come, only the network can be slow, so the time-out of the run does not apply."""
+    """Once all have come, only the network can be slow, so the timeout of the run does not apply."""
     head = """\
     import os, time
     import torch.distributed as dist

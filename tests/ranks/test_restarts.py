@@ -235,7 +235,7 @@ def test_ranks_that_gave_up_waiting_say_for_whom_when_no_restart_is_left(script)
     events = run(script(body, "from datetime import timedelta\n" + head), restarts=1)
     assert end(events).why == (
         snapshot(
-            "Rank 0 waited in all_reduce at script.py:9 for rank 1 until the group's time-out of 1 s had passed: it has "
+            "Rank 0 waited in all_reduce at script.py:9 for rank 1 until the group's timeout of 1 s had passed: it has "
             "not reached this call and was last seen at script.py:8."
         )
     )

@@ -60,7 +60,7 @@ def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progre
 
 def test_a_key_after_escape_that_is_not_a_command_goes_on_with_the_text(progress):
     seat = press(quizzing(progress, STEPS), "escape")
-    assert "command: _ (any other key goes on with the text)\nx solution" in screen(seat)
+    assert "command: _ (press its key; any other key goes back to the text)\nx solution" in screen(seat)
     assert "> 1_" in screen(press(seat, "1"))
     assert "> 1_" in screen(press(seat, "escape", "backspace"))
 
@@ -119,7 +119,7 @@ def test_a_letter_that_is_the_answer_is_one(progress):
 
 def test_what_is_not_an_answer_is_asked_for_again(progress):
     seat = press(quizzing(progress, STEPS), "-", "enter")
-    assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
+    assert "Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4." in screen(seat)
     assert progress.log() == []
     seat = press(seat, "backspace", *"2400", "enter")
     assert "✗ Wrong. That is the limit for very many ranks.\n\n" in screen(seat)

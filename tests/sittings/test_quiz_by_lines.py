@@ -34,7 +34,7 @@ def test_a_line_that_is_not_an_answer_counts_as_unanswered_in_a_pipe(progress, c
         snapshot("""\
 ring/bytes: `bytes` cannot be read as an answer. Answer with one number from 1 to 4.
 ddp/hooks: `2` cannot be read as an answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
-ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
+ring/steps: `foo` cannot be read as an answer. Answer with a number (in bytes), such as 1800, 1.8e3 or 3/4.
 """)
     )
     assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")

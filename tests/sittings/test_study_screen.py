@@ -6,9 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 from inline_snapshot import snapshot
-from sample import CARDS, DDP, RING, RING_CARDS, START
-from sample_sittings import press, screen, spoken, studying
+from sample import CARDS, DDP, RING, RING_CARDS, START, card
+from sample_sittings import context, press, screen, spoken, studying
 
+from ddpquiz.curriculum.concept import LessonStep, Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
@@ -54,6 +55,21 @@ def test_a_hard_card_comes_at_the_end_of_the_sitting_and_then_on_another_day(pro
     seat = press(studying(progress, CARDS[:1]), "space")
     assert "2 hard but right: later" in screen(seat)
     assert "2 hard but right: 1 day" in screen(press(seat, "2", "space"))
+
+
+def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_told(progress):
+    hard = card("three", Level.HARD)
+    ring = replace(RING, steps=(LessonStep("Text.", ask="bytes"),), cards=(hard,), more="Further.")
+
+    def shown(concept, memories=None):
+        seat = studying(progress, [hard], memories=memories)
+        seat.context = context(progress, concepts=(concept,))
+        return screen(seat).splitlines()[0]
+
+    assert "beyond the lesson's steps (m)" in shown(ring)
+    assert "beyond" not in shown(replace(ring, more=""))
+    assert "beyond" not in shown(RING)
+    assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
 
 
 def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):

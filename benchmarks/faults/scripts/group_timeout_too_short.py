@@ -1,4 +1,4 @@
-"""Rank 0 prepares data for longer than the time-out of the group."""
+"""Rank 0 prepares data for longer than the timeout of the group."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Rank 0 prepares data for some seconds, and the time-out of the group is longer."""
+"""Rank 0 prepares data for some seconds, and the timeout of the group is longer."""
 
 import time
 from datetime import timedelta

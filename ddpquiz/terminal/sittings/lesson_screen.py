@@ -384,7 +384,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         change = self._change if following == [_Page.CHANGED] else None
         more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
         if self._is_right and self.more:
-            return [Hotkey("enter", does), Hotkey("space", "reasons", "the next page: all reasons and steps")]
+            return [Hotkey("enter", does), Hotkey("space", "next page", "show all reasons and steps")]
         return [Hotkey("enter", does, more, also=("space",))]
 
     def _was_seen(self, page: _Page) -> bool:

@@ -84,7 +84,9 @@ class TypingScreen(KeyScreen):
 
 def command_line() -> Text:
     """Draw what stands in place of a text while a key is a command."""
-    return Text.assemble(("command: ", "warn"), ("_", "accent"), (" (any other key goes on with the text)", "quiet"))
+    return Text.assemble(
+        ("command: ", "warn"), ("_", "accent"), (" (press its key; any other key goes back to the text)", "quiet")
+    )
 
 
 _SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")

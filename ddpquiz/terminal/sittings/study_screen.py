@@ -327,7 +327,10 @@ class StudyScreen(SittingScreen):
                 return progress.bury(card, now)
 
     def where(self) -> Text:
-        return card_header(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.context.place)
+        card = self.sitting.queue[0]
+        concept = self.context.catalog.concept(card.concept)
+        beyond = self.sitting.memory(card) is None and bool(concept.more) and card not in concept.taught_cards
+        return card_header(self.sitting, flagged=self.is_flagged(card.key), path=self.context.place, beyond=beyond)
 
     def about_last(self) -> str:
         leech = self.sitting.leech
@@ -392,8 +395,11 @@ class StudyByLines(ByLines[StudyScreen]):
             screen.handle_key(line.lower() or "space")
 
 
-def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
-    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
+def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyond: bool = False) -> Text:
+    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one.
+
+    `beyond` tells that the card is new, and that only the further pages of its lesson (`m`) say what it asks.
+    """
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     made_due = "due after a missed question" if sitting.is_made_due else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
@@ -401,9 +407,12 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "") -> T
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     flag = "flagged" if flagged else ""
+    further = "beyond the lesson's steps (m)" if beyond else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
-    return header(path, f"{bar} {first}", *more, cram, again, made_due, flag, "" if path else sitting.queue[0].concept)
+    return header(
+        path, f"{bar} {first}", *more, cram, again, made_due, further, flag, "" if path else sitting.queue[0].concept
+    )
 
 
 def buttons(days: Mapping[Grade, int | None], *, hard_comes_last: bool = False) -> Text:
