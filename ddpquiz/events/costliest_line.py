@@ -37,7 +37,8 @@ class CostliestLine:
                 "The work is uneven from step to step, and no single rank is the cause: give all ranks about as much "
                 "work in each step, such as batches of equal length."
             )
-        return f"The other ranks waited for {format_ranks([self.rank])} ({cost}), which spent longer than they did {where}."
+        late = format_ranks([self.rank])
+        return f"The other ranks waited for {late} ({cost}), which spent longer than they did {where}."
 
 
 _SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost
