@@ -140,10 +140,10 @@ def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
 def test_a_program_to_repair_is_shown_with_its_task_first_until_it_is_saved(tmp_path):
     file = tmp_path / "repair_uneven_gather.py"
     screen = ddpquiz("lab", "repair-uneven-gather", home=tmp_path / "home", height=60, DDPQUIZ_LABS=str(tmp_path))
-    shown = screen.wait("✗ .*Rank", "waiting for you to save the file")
+    shown = screen.wait("✗ .*[Rr]ank", "waiting for you to save the file")
     assert shown.index("\nTask\n") < shown.index("\nThe file as it is\n") < shown.index("✗")
     file.write_text(f"{file.read_text()}\n# saved\n")
-    shown = screen.wait("^✗ .*Rank", "waiting for you to save the file")
+    shown = screen.wait("^✗ .*[Rr]ank", "waiting for you to save the file")
     assert "Task\n" not in shown
     screen.press("q")
     screen.end()
