@@ -299,7 +299,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "not known yet: a test says so, and answers in lessons do not count"))
+        rows.append(("Weakest", "not known yet: take a test; answers in lessons do not count"))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
     return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if judged else []))
