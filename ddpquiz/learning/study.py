@@ -281,11 +281,6 @@ class Sitting:
         here = (review.grade for review in self.reviews if review.card.key == card.key)
         return (*self.earlier.get(card.key, ()), *here)
 
-    @property
-    def hard_comes_last(self) -> bool:
-        """True if the card on screen is asked again at the end of the sitting when it is graded hard."""
-        return should_return((*self.grades(self.queue[0]), Grade.HARD), 0) is Return.LAST
-
     def preview(self, day: date) -> dict[Grade, int]:
         """Return for each button the days until the card on screen would come back."""
         card = self.queue[0]

@@ -398,6 +398,7 @@ def test_a_card_is_recalled_and_counts_among_the_new_cards_of_the_day(progress):
     assert screen(seat).splitlines()[2] == "Front of three?"
     press(seat, "space")
     assert "Back of three." in screen(seat)
+    assert "1 forgot: now   2 hard but right: later   3 good" in screen(seat)
     assert screen(seat).count("1 forgot") == 1
     assert "\n1      forgot\n" in screen(press(seat, "?"))
     press(seat, "?", "1")

@@ -298,7 +298,7 @@ class KeyScreen(ABC):
                 self.paint(screen)
             if not scene:
                 self.opened()
-            scene, key = now, self._waited(keys)
+            scene, key = now, self._waited(keys, now[0])
             if key in self.turning and not screen.at_end:
                 key = "pagedown"
             if key == "ctrl+c":
@@ -311,11 +311,11 @@ class KeyScreen(ABC):
                 self.handle_key(key)
         self._away = None
 
-    def _waited(self, keys: Keys) -> str:
-        """Wait for a key, "" if none came; what was awaited may be there instead, where that key of the note works."""
-        scene, note = self.scene, self.note
+    def _waited(self, keys: Keys, scene: Hashable) -> str:
+        """Wait for a key; "" if none came. The note goes with its scene: the key that it is about may work now."""
+        note = self.note
         key = self.wait(keys) or ""
-        if not key and self.note == note and self.scene != scene:
+        if note and not key and self.note == note and self.scene != scene:
             self.note = ""
         return key
 

@@ -383,9 +383,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
             does = "your answer" if following == [_Page.ASK] else "the result"
         change = self._change if following == [_Page.CHANGED] else None
         more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
-        if self._is_right and self.more:
-            return [Hotkey("enter", does), Hotkey("space", "next page", "show all reasons and steps")]
-        return [Hotkey("enter", does, more, also=("space",))]
+        reasons = [Hotkey("space", "next page", "show all reasons and steps")] if self._is_right and self.more else []
+        return [Hotkey("enter", does, more, also=() if reasons else ("space",)), *reasons]
 
     def _was_seen(self, page: _Page) -> bool:
         """Whether the learner has looked back from a page that has an answer or a result."""

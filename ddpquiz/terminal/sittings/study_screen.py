@@ -28,6 +28,7 @@ from ddpquiz.learning.study import (
     Sitting,
     StudyAction,
     StudySummary,
+    should_return,
     sum_up,
 )
 from ddpquiz.plural import plural
@@ -230,7 +231,7 @@ class StudyScreen(SittingScreen):
         if self.sitting.cram:
             return [buttons(dict.fromkeys(self.sitting.buttons))]
         days = self.sitting.preview(study_day(self.context.clock()))
-        return [buttons(days, hard_comes_last=self.sitting.hard_comes_last)]
+        return [buttons(days, self.sitting.grades(self.sitting.queue[0]))]
 
     def keys(self) -> list[Hotkey]:
         if self.lookup:
@@ -415,13 +416,17 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyo
     )
 
 
-def buttons(days: Mapping[Grade, int | None], *, hard_comes_last: bool = False) -> Text:
-    """Draw the grades, each with the days until the card would come back; None in a cram."""
+def buttons(days: Mapping[Grade, int | None], graded: Sequence[Grade] = ()) -> Text:
+    """Draw the grades, each with the days until the card would come back; None in a cram.
+
+    `graded` are those that the card got today already: a card that is asked again at the end of a sitting says "later".
+    """
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
-        back = "" if until is None else "later" if hard_comes_last and grade is Grade.HARD else interval(until)
-        line.append(f": {back}" if back else "", style="quiet")
+        if until is not None:
+            comes_last = should_return((*graded, grade), lapses=0) is Return.LAST
+            line.append(f": {'later' if comes_last else interval(until)}", style="quiet")
     return line
 
 
