@@ -46,6 +46,10 @@ def doctor() -> None:
             say(f"BAD  {name:<9} {wrong}")
     if not good:
         raise UserError("Fix what is marked BAD above, then run `ddpquiz doctor` again.")
+    if lack := why_no_demos(metadata.version("torch")):
+        say(f"note torch     {lack}")
+        say("Nothing else is wrong.")
+        return
     say("No problems found.")
 
 
@@ -94,8 +98,8 @@ def _torch() -> Iterator[str]:
     machine = server().machine
     have = [name for name, there in (("NCCL", machine.nccl), ("Gloo", machine.gloo)) if there]
     yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {plural(machine.gpus, 'GPU')}"
-    how = choose_device("auto", default_ranks(machine), machine).reason
-    yield why_no_demos(machine.torch) or f"a demo would run {how}"
+    if not why_no_demos(machine.torch):
+        yield f"a demo would run {choose_device('auto', default_ranks(machine), machine).reason}"
 
 
 def _ranks() -> Iterator[str]:

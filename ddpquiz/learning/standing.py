@@ -187,7 +187,9 @@ def begin_study(
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    chosen = choose_cards(cards, memories, day, rules)
+    taught = {card.key for concept in catalog.concepts for card in concept.taught_cards}
+    in_order = sorted(cards, key=lambda card: card.key not in taught)  # what only further pages tell is learned last
+    chosen = choose_cards(in_order, memories, day, rules)
     return begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
 
 
@@ -233,7 +235,8 @@ def advise(now: Standing) -> list[Advice]:
     counts = ((now.due, "due"), (now.again, "coming again"))
     cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
     if now.due:
-        found.append(Advice(Act.STUDY, "ddpquiz study", cards))
+        most = f"; a sitting asks {CARDS_A_SITTING}" if now.due > CARDS_A_SITTING else ""
+        found.append(Advice(Act.STUDY, "ddpquiz study", cards + most))
     if now.path and now.path.current:
         where = now.path.position.partition(": ")[2]
         found.append(Advice(Act.LEARN, "ddpquiz learn", where, now.path.concept))

@@ -190,6 +190,17 @@ def test_the_doctor_ends_with_a_real_all_reduce(tmp_path):
     assert ran.stdout.splitlines()[-1] == "No problems found."
 
 
+def test_the_doctor_says_apart_from_its_checks_what_an_older_torch_cannot_run(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "from ddpquiz.ranks import installed_torch\ninstalled_torch.OLDEST_TAUGHT = 99, 0\n"
+    )
+    ran = doctor(tmp_path, PYTHONPATH=str(tmp_path))
+    assert "\nnote torch     Demos, labs, proofs and listings of lessons need torch 99.0 or newer, and " in ran.stdout
+    assert ran.stdout.endswith("\nNothing else is wrong.\n")
+    assert "a demo would run" not in ran.stdout
+    assert ran.returncode == 0
+
+
 def test_the_doctor_names_a_data_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     ran = doctor(tmp_path / "file" / "home")

@@ -10,7 +10,7 @@ from run_program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
 from sample_sittings import context, press, quizzing, screen, studying
 
-from ddpquiz.learning import mastery
+from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings import home as home_screen
@@ -155,7 +155,7 @@ def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
     seat = at_home(progress)
     press(seat, "d")
     assert seat.context.ranks.started == ["allreduce"]
-    assert seat.context.ranks.how == DemoOptions(step=True)
+    assert seat.context.ranks.how == DemoOptions(step=True, predict=False)
 
 
 def test_on_screen_home_names_keys_and_no_shell_commands(progress):
@@ -188,7 +188,7 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
-    assert "New         10 cards learned today; more on another day\n" in screen(seat)
+    assert "New         10 cards begun today, of the 10 of a day; 3 more wait for other days\n" in screen(seat)
     assert "n study more" in screen(seat)
     assert "s study ahead · n 3 more new cards · l lesson" in screen(seat)
     press(seat, "n")
@@ -256,6 +256,15 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due         Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
+
+
+def test_where_more_is_due_than_a_sitting_asks_home_says_how_many_one_asks(progress, monkeypatch):
+    long_ago = START.replace(month=1)
+    for name in ("one", "two"):
+        progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
+    assert "\n            2 cards due\n" in screen(at_home(progress))
+    monkeypatch.setattr(standing, "CARDS_A_SITTING", 1)
+    assert "\n            2 cards due; a sitting asks 1\n" in screen(at_home(progress))
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):

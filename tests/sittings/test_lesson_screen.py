@@ -439,6 +439,20 @@ enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
     assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
 
 
+def test_a_skipped_step_says_how_to_go_back_and_is_done_once_it_is_done(progress):
+    seat = lesson(progress, 2)
+    press(seat, "enter", "s")  # the word "six", typed where a number is asked
+    assert "The rest of step 3 is skipped; u goes back to it.\n" in screen(seat)
+    press(seat, "u")
+    assert seat.number == 2
+    press(seat, "enter", *"1800", "enter", "enter")
+    assert seat.number == 3
+    assert [row for row in stages(progress) if "step" in row[0]] == [
+        ("ring/step-3", "skipped"),
+        ("ring/step-3", "done"),
+    ]
+
+
 def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):
     seat = lesson(progress)
     assert "more" not in screen(seat).splitlines()[-1]

@@ -12,6 +12,7 @@ def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
     assert screen(seat).endswith("\n/front our_\nenter read · ↑↓ choose · esc back to the card")
     press(seat, "enter")
     assert "Back of four." in screen(seat)
+    assert seat.turning == ("space", "enter")  # as on any page that one reads
     assert screen(seat).endswith("esc back to the list · ? help")
     assert "3 does nothing here; ? lists the keys.\n" in screen(press(seat, "3"))
     press(seat, "q")
@@ -39,7 +40,7 @@ def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its
     assert screen(seat).startswith(asked)
     assert screen(seat).endswith("enter show the answer · esc back to the list · ? help")
     assert "1800" not in screen(seat)
-    assert seat.reading
+    assert (seat.reading, seat.turning) == (True, ("space",))  # enter shows the answer
     assert "right  1,800 bytes" in screen(press(seat, "enter"))
     assert "right" not in screen(press(seat, "escape", "enter"))
     said = spoken(studying(progress, CARDS[:1]), "/moves rank", "/ring/steps")

@@ -72,6 +72,16 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
     assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
 
 
+def test_new_cards_that_no_step_teaches_come_after_those_that_one_does(progress):
+    ring = replace(RING, steps=(LessonStep("Text.", ask="bytes"),), cards=(card("hard", Level.HARD), *RING_CARDS))
+    catalog, choice = context(progress, concepts=(ring, DDP)).catalog, standing.StudyChoice(track="collectives")
+    asked = standing.begin_study(catalog, catalog.cards(), choice, progress, START).queue
+    taught = [one.key for one in (*RING_CARDS, *DDP.cards) if one.concept == "ddp" or one.level is not Level.HARD]
+    assert [one.key for one in asked][: len(taught)] == taught
+    assert [one.level for one in asked][len(taught) :] == [Level.HARD] * (len(asked) - len(taught))
+    assert "ring/hard" in [one.key for one in asked]
+
+
 def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):
     seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
     assert screen(seat) == (

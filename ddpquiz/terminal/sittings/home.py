@@ -94,15 +94,14 @@ class Home(SittingScreen):
         now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
+        first = "" if now.fresh else "predict a result, then "  # a prediction needs a lesson, and it counts
         keys = [
             self._next_key(),
             study,
             more_key(now.more) if now.more else None,
             Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
             Hotkey("t", "test", f"ten questions about {about}"),
-            Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
-            if demo
-            else None,
+            Hotkey("d", "demo", f"{first}run the demo `{demo.run}` on real ranks") if demo else None,
             None if now.fresh else _STATS,
         ]
         return [*filter(None, keys), HELP, QUIT]
@@ -127,7 +126,7 @@ class Home(SittingScreen):
             case "t":
                 self._visit(lambda: self.ask_questions(self._now.next_concept))
             case "d" if self._demo:
-                self.run_demo(self._demo, DemoOptions(step=self._now.fresh))
+                self.run_demo(self._demo, DemoOptions(step=self._now.fresh, predict=not self._now.fresh))
                 self._look_again()
             case "i" if not self._now.fresh:
                 self._page = self._stats()
@@ -321,7 +320,7 @@ def _new(now: Standing) -> str:
         return "none left"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, of the lessons that you have begun"
-    return f"{plural(now.begun, 'card')} learned today; more on another day"
+    return f"{plural(now.begun, 'card')} begun today, of the {NEW_A_DAY} of a day; {now.new} more wait for other days"
 
 
 def due(now: Standing) -> str:

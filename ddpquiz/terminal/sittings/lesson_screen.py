@@ -443,7 +443,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case "u":
                 self._back()
             case "s":
+                skipped = self.number
                 self._end_step(StageState.SKIPPED)
+                self.note = "" if self.left else f"The rest of step {skipped + 1} is skipped; u goes back to it."
             case _ if not self._press_what_runs(key):
                 self._press_on_page(key)
 
@@ -562,7 +564,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         item = step_item(self.concept, self.number)
         lesson = f"{self.concept.id}/{StageName.LESSON}"
         known = self.history.stages
-        if item not in known and lesson not in known:
+        if known.get(item) not in (state, StageState.DONE) and lesson not in known:
             answer = self.visit.answer  # its time was saved with it
             progress.stage(item, state, now, now - self._since - (answer.took if answer else timedelta(0)))
             known[item] = state

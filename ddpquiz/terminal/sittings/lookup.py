@@ -42,7 +42,7 @@ class Lookup:
                 return replace(self, open=False, answered=False)
             case "escape":
                 return None
-            case "enter" if self.open and not self.hits[self.at].is_prose:
+            case "enter" if self.asks:
                 return replace(self, answered=True)
             case _ if self.open:
                 return self
@@ -54,6 +54,11 @@ class Lookup:
                 return replace(self, at=max(0, self.at - 1))
             case _:
                 return self._edited(self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE))
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question is open whose answer is not shown yet."""
+        return self.open and not self.answered and not self.hits[self.at].is_prose
 
     def changes_text(self, key: str) -> bool:
         """Whether a key changes the words or moves the cursor in them."""
@@ -92,8 +97,7 @@ class Lookup:
     def keys(self) -> list[Hotkey]:
         if self.open:
             back = Hotkey("esc", "back to the list", "back to the list (q and backspace do it too)", also=GOES_BACK)
-            answer = [] if self.answered or self.hits[self.at].is_prose else [Hotkey("enter", "show the answer")]
-            return [*answer, back, HELP]
+            return [*([Hotkey("enter", "show the answer")] if self.asks else []), back, HELP]
         back = Hotkey("esc", "back to the card")
         if not self.hits:
             return [back]

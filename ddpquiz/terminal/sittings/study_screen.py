@@ -194,7 +194,8 @@ class StudyScreen(SittingScreen):
 
     @property
     def turning(self) -> tuple[str, ...]:
-        return ("space",) if self.reading and not self.helping else super().turning  # enter shows an answer
+        asks = self.lookup is not None and self.lookup.asks and not self.helping
+        return ("space",) if asks else super().turning  # enter shows the answer
 
     @property
     def writing(self) -> bool:
