@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
 

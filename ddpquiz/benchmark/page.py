@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.benchmark.measured import (
+from ddpquiz.benchmark.cost_lines import (
     FITS,
     AchievedSpeed,
     BenchGroup,

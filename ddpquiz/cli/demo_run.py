@@ -12,9 +12,9 @@ from rich.text import Text
 from ddpquiz.cli.clock import now
 from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.cli.run_display import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.cli.saving import save
-from ddpquiz.cli.show_run import exit_with_status, print_job, print_summary, show_run
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import read_demo

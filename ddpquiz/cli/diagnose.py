@@ -12,19 +12,20 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.cli import saving
-from ddpquiz.cli.lesson import lesson_of
+from ddpquiz.cli.fault_lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.record_verdict import diagnose_record
-from ddpquiz.diagnosis.report import diagnosis_sections, summary_sections
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.report import diagnosis_sections
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
+from ddpquiz.events.summary_sections import summary_sections
 from ddpquiz.jobs.job_reader import read_job
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit import layout, screen, style
-from ddpquiz.terminal.runs.diagnosis_page import VerdictScreen, diagnosis_page
+from ddpquiz.terminal.runs.diagnosis_page import DiagnosisScreen, diagnosis_page
 from ddpquiz.terminal.runs.replay import replay
 from ddpquiz.terminal.runs.summary import summary_page
 
@@ -73,14 +74,14 @@ def diagnose(
         page = [diagnosis_page(verdict, record)]
         if summary and not record.is_unrecorded:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
-        show_verdict(Group(*page), verdict)
+        show_diagnosis(Group(*page), verdict)
 
 
-def show_verdict(page: RenderableType, verdict: Diagnosis) -> None:
+def show_diagnosis(page: RenderableType, verdict: Diagnosis) -> None:
     """Show a verdict until the user leaves, and leave it in the scrollback; in a pipe, print it."""
     console = style.console()
     if screen.is_interactive():
-        VerdictScreen(page, lambda: lesson_of(verdict.concept)).show(console)
+        DiagnosisScreen(page, lambda: lesson_of(verdict.concept)).show(console)
     layout.show(console, page)
 
 

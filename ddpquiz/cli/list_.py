@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ddpquiz.cli import clock, completion
-from ddpquiz.cli.marks import all_marks, has_progress, marked_rows
+from ddpquiz.cli.item_marks import all_marks, has_progress, marked_rows
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog

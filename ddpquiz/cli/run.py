@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.cli.run_display import exit_with_status, print_job, show_run
 from ddpquiz.cli.run_options import RunCommand, RunOptions
-from ddpquiz.cli.show_run import exit_with_status, print_job, show_run
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.ranks.script import of_module
 

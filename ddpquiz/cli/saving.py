@@ -11,13 +11,13 @@ from typing import IO, TYPE_CHECKING
 import typer
 
 from ddpquiz.cli.output import say
-from ddpquiz.diagnosis.report import Section, summary_sections
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run, trace
 from ddpquiz.events.event import Event, decode, encode
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.saved_run import RecentEvents
+from ddpquiz.events.summary_sections import Section, summary_sections
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.runs import picture
 from ddpquiz.terminal.runs.script import script_text

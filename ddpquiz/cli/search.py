@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.cli.marks import all_marks
+from ddpquiz.cli.item_marks import all_marks
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.marks import all_marks
+from ddpquiz.cli.item_marks import all_marks
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -40,7 +40,7 @@ def show(
 
 
 def _show_concept(known: Catalog, concept: Concept, *, as_json: bool) -> None:
-    from ddpquiz.terminal.sittings.path import lesson_page  # noqa: PLC0415  # it shows what `bench` measured
+    from ddpquiz.terminal.sittings.lesson_page import lesson_page  # noqa: PLC0415  # it shows what `bench` measured
 
     if not as_json:
         layout.show_paged(style.console(), lesson_page(known, concept))

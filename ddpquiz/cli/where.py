@@ -11,10 +11,10 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from ddpquiz.cli.diagnose import show_verdict
+from ddpquiz.cli.diagnose import show_diagnosis
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import record_of_stacks
 from ddpquiz.jobs.stacks import stacks_as_json, stacks_of_ranks
@@ -54,7 +54,7 @@ def where(
         return
     pages = [_job_page(job) for job in jobs]
     if len(pages) == 1:
-        show_verdict(*pages[0])
+        show_diagnosis(*pages[0])
         return
     parts: list[RenderableType] = []
     for job, (page, _) in zip(jobs, pages, strict=True):

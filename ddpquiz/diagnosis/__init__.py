@@ -1,1 +1,1 @@
-"""Why a job hangs or failed: from events, whether they come live, from records or from dumps."""
+"""Why a job hangs or failed: judged from events, live or of a record, and from logs, stacks and reports of RAS."""

@@ -1,15 +1,14 @@
-"""What could be better in a run: the rules of advice, and the silent faults that make its result wrong.
+"""What could be better in a run: the rules of advice, after its silent faults (silent_faults.py).
 
 Each rule speaks only where it is certain, about something that the script forgot or that costs time.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ddpquiz.events.costs import Cost, Growth
-from ddpquiz.events.event import NeverAwaited
-from ddpquiz.events.formatting import format_bytes, format_place, format_ranks, format_seconds
+from ddpquiz.events.formatting import format_bytes, format_place, format_seconds
+from ddpquiz.events.silent_faults import EQUAL_STEPS, at, equal_gradients, silent_faults
 from ddpquiz.events.timeline import PICKLING, Timeline
 from ddpquiz.plural import plural
 
@@ -40,254 +39,15 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
     ]
 
 
-def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
-    """What makes the result of a run wrong although no rank failed, with what to do; none for a failed run."""
-    if timeline.failed:
-        return []
-    drift = [
-        *_never_synchronised(timeline, script),
-        *_stepped_unsynchronised(timeline, script),
-        *_unreduced_gradients(timeline, script),
-        *_unlike_optimizers(timeline, script),
-    ]
-    return [
-        *_never_awaited(timeline),
-        *(drift or _replicas_differ(timeline, script)),
-        *_replicas_without_ddp_differ(timeline, script),
-        *_same_order_each_epoch(timeline, script),
-        *_equal_gradients(timeline, len(timeline.ranks)),
-    ]
-
-
 # The rules of advice
 
-_STEPS = 2  # of an optimizer, after which gradients must have been synchronised
-_EQUAL_STEPS = 3  # that must draw equal random numbers, or bring equal gradients, on all ranks
-_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronise by hand
 _SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
 _BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
 _OFTEN = 20  # calls of a rank that make a loop
 _WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
 _MOSTLY = 0.3  # of the ranks' time that small calls must cost
 _REPEATS, _NEARLY, _TIMES = 8, 0.8, 3  # calls of a rank that grow, the share of them, and how much at least
-_MOST_SETTINGS = 100  # of an optimizer that a rank reports
 _COLLECTIVES = 10  # from which on a rank can be called late
-
-
-def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
-    """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
-    trained = [rank for rank in timeline.training.values() if rank.wrapped_at is not None and rank.all_steps >= _STEPS]
-    if not trained or any(rank.passes or rank.unsynced for rank in timeline.training.values()):
-        return
-    wrapped_at = {rank.wrapped_at for rank in trained}
-    by_hand = (
-        cost for (_, line, op), cost in timeline.costs.lines.items()
-        if op.startswith(_REDUCTIONS) and line not in wrapped_at and cost.bytes > 8 * cost.calls
-    )  # fmt: skip
-    if not any(by_hand):
-        first = trained[0]
-        place = f"{format_place(script, first.wrapped_at)}: " if first.wrapped_at else ""
-        yield (
-            f"{place}the optimizer made {plural(first.all_steps, 'step')}, but DDP never all-reduced a gradient: "
-            "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
-        )
-
-
-def _averages_by_hand(timeline: Timeline) -> bool:
-    """True if a line of the script reduces or gathers about as much as a model in one go, beside what DDP does."""
-    ranks = timeline.training.values()
-    model = max((rank.bucket_bytes / rank.passes for rank in ranks if rank.passes), default=0.0)
-    wrapped_at = {rank.wrapped_at for rank in ranks}
-    for (_, line, op), cost in timeline.costs.lines.items():
-        if line in wrapped_at and op == "broadcast" and not model:
-            model = cost.bytes / len(cost.ranks)
-    return any(
-        op.startswith(_REDUCTIONS) and op != "broadcast" and line not in wrapped_at and not cost.is_ddp
-        and any("float" in dtype for dtype in cost.dtypes) and cost.bytes / cost.rounds > model / 2
-        for (_, line, op), cost in timeline.costs.lines.items()
-    )  # fmt: skip
-
-
-def _at(script: str, line: int) -> str:
-    """How a sentence begins that is about a line of the script; nothing outside the script."""
-    return f"{format_place(script, line)}: " if line else ""
-
-
-def _stepped_unsynchronised(timeline: Timeline, script: str) -> Iterator[str]:
-    """An optimizer steps with gradients that each rank has accumulated for itself, inside no_sync."""
-    worst = max(timeline.training.values(), key=lambda rank: len(rank.unsynced), default=None)
-    if worst is None or not worst.unsynced or _averages_by_hand(timeline):
-        return
-    count, off_at = len(worst.unsynced), worst.switched_off_at
-    line = worst.unsynced[0][0] if off_at is None else off_at
-    after = ", after the last pass that DDP synchronised" if any(synced for _, synced in worst.unsynced) else ""
-    of = f"{count:,} of {plural(worst.all_steps, 'step')}" if count < worst.all_steps else plural(count, "step")
-    if off_at is None:
-        yield (
-            f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself inside "
-            f"no_sync(){after}: the replicas drift apart. The last forward and backward pass before each step must be "
-            "outside no_sync()."
-        )
-        return
-    yield (
-        f"{_at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself, because "
-        f"require_backward_grad_sync was off in the forward pass{after}: the replicas drift apart. DDP reads it in the "
-        "forward pass: set it before the last forward pass of each step, not between forward and backward."
-    )
-
-
-def _unreduced_gradients(timeline: Timeline, script: str) -> Iterator[str]:
-    """A parameter was unfrozen, or added to the model, after DDP had wrapped it."""
-    found = [(rank.unreduced, rank.wrapped_at or 0) for rank in timeline.training.values() if rank.unreduced]
-    if not found or _averages_by_hand(timeline):
-        return
-    mark, wrapped_at = found[0]
-    when = f" at {format_place(script, wrapped_at)}" if wrapped_at else ""
-    names = mark.name if mark.count == 1 else f"{plural(mark.count, 'parameter')} ({mark.name} is the first)"
-    they = "it" if mark.count == 1 else "they"
-    why = f"{they} needed no gradient when DDP wrapped the model{when}"
-    if not mark.was_frozen:
-        why = f"{they} came into the model after DDP had wrapped it{when}"
-    yield (
-        f"{_at(script, mark.line)}DDP does not reduce the gradient of {names}: {why}, so each rank trains its own "
-        "values. Unfreeze and add parameters before DDP wraps the model, or wrap it anew after that."
-    )
-
-
-def _unlike_optimizers(timeline: Timeline, script: str) -> Iterator[str]:
-    """The optimizers of the ranks began with different states, or stepped with different settings."""
-    ranks = {rank: timeline.training[rank] for rank in timeline.ranks if timeline.training[rank].settings}
-    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
-        return
-    firsts = {rank: training.settings[min(training.settings)] for rank, training in ranks.items()}
-    began = {rank: _state_in_words(mark.state, mark.made) for rank, mark in firsts.items() if mark.step == 1}
-    if len(began) == len(ranks) and len({*began.values()}) > 1:
-        yield (
-            f"{_at(script, firsts[min(firsts)].line)}the optimizers began the training of the DDP model with different "
-            f"states, so the replicas drift apart: {_by_rank(began)}. DDP copies weights only: load the optimizer's "
-            "state, too, on every rank."
-        )
-        return
-    last = min(
-        max(training.settings) if len(training.settings) >= _MOST_SETTINGS else training.model_steps
-        for training in ranks.values()
-    )
-    for step in sorted({step for training in ranks.values() for step in training.settings if step <= last}):
-        used = {rank: training.settings[max(at for at in training.settings if at <= step)]
-                for rank, training in ranks.items()
-                if min(training.settings) <= step}  # fmt: skip
-        if len({mark.settings for mark in used.values()}) > 1:
-            common = set.intersection(*({*mark.settings.split(", ")} for mark in used.values()))
-            differ = {
-                rank: ", ".join(each for each in mark.settings.split(", ") if each not in common) or "nothing of that"
-                for rank, mark in used.items()
-            }
-            yield (
-                f"{_at(script, used[min(used)].line)}in step {step:,} the optimizers of the ranks have different "
-                f"settings, so the replicas drift apart: {_by_rank(differ)}. Set them, and step schedulers, alike on "
-                "every rank."
-            )
-            return
-
-
-def _state_in_words(state: int | None, made: int | None) -> str:
-    if not state:
-        return "no state"
-    after = f" after {plural(made, 'step')}" if made else ""
-    return f"a state of {plural(state, 'parameter')}{after}"
-
-
-def _by_rank(said: Mapping[int, str]) -> str:
-    """Write what is said of each rank, ranks of which the same is said together."""
-    ranks: defaultdict[str, list[int]] = defaultdict(list)
-    for rank, text in said.items():
-        ranks[text].append(rank)
-    return "; ".join(f"{format_ranks(those)} {text}" for text, those in ranks.items())
-
-
-def _replicas_differ(timeline: Timeline, script: str) -> Iterator[str]:
-    """The weights of the replicas were equal once, or were to be, and no longer are."""
-    ranks = {rank: timeline.training[rank].weights for rank in timeline.ranks if timeline.training[rank].weights}
-    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
-        return
-    common = sorted(set.intersection(*({*samples} for samples in ranks.values())))
-    differ = [step for step in common if len({samples[step].checksum for samples in ranks.values()}) > 1]
-    if not differ or differ[-1] != common[-1]:
-        return
-    step = differ[0]
-    who = _other_weights({rank: samples[step].checksum for rank, samples in ranks.items()})
-    before = [each for each in common if each < step]
-    since = f"; after step {before[-1]:,} they were equal" if before else ""
-    yield (
-        f"{_at(script, ranks[min(ranks)][step].line)}after step {step:,} of the optimizer the replicas of the DDP "
-        f"model differ: {who}{since}. Look for what ranks do differently to weights or gradients between DDP() and "
-        "that step: loading, clipping, skipping. Run with --check-replicas to see the first step and the parameters."
-    )
-
-
-def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[str]:
-    """Gradients are brought together without DDP, or in a group of one rank, and the replicas are not equal."""
-    ranks = {rank: timeline.training[rank].samples for rank in timeline.ranks}
-    common = sorted(set.intersection(*({*samples} for samples in ranks.values()))) if ranks else []
-    if len(ranks) < 2 or not common:
-        return
-    for optimizer in dict.fromkeys(optimizer for optimizer, _ in common):
-        steps = [step for number, step in common if number == optimizer]
-        sums = {step: {rank: ranks[rank][optimizer, step].checksum for rank in ranks} for step in steps}
-        differ = [step for step in steps if len({*sums[step].values()}) > 1]
-        mark = ranks[min(ranks)][optimizer, steps[0]]
-        if not differ or differ[-1] != steps[-1] or (not mark.op and differ[0] == 1):  # other models, maybe
-            continue
-        who = _other_weights(sums[differ[0]])
-        equal = [step for step in steps if step < differ[0]]
-        since = f"; before step {equal[-1]:,} they were equal" if equal else ""
-        found = f"before step {differ[0]:,} of the optimizer the replicas differ: {who}{since}."
-        wrapped_at = timeline.training[min(ranks)].wrapped_at or 0
-        if not mark.op:
-            yield (
-                f"{_at(script, wrapped_at)}DDP got a process group in which each rank is alone, so it averages no "
-                f"gradients, and {found} Pass the group of the ranks that hold replicas, or none for all ranks."
-            )
-        elif mark.op == "reduce":
-            yield (
-                f"{format_place(mark.file, mark.line)}: reduce collects the gradients on one rank, and every "
-                f"rank makes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
-                "to the others."
-            )
-        else:
-            yield (
-                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Equal "
-                "gradients keep only equal weights equal: send all weights of rank 0 to the others before the first "
-                "step, and let all ranks change them alike."
-            )
-        return
-
-
-def _other_weights(sums: Mapping[int, str]) -> str:
-    """Which ranks hold other weights than most."""
-    alike: defaultdict[str, list[int]] = defaultdict(list)
-    for rank, checksum in sums.items():
-        alike[checksum].append(rank)
-    usual = max(alike.values(), key=len)
-    odd = [rank for rank in sums if rank not in usual]
-    if len(usual) == 1 and len(sums) > 2:
-        return "each rank holds other weights"
-    return f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
-
-
-def _never_awaited(timeline: Timeline) -> Iterator[str]:
-    """An operation runs in the background, and the script goes on without ever waiting for it."""
-    marks: defaultdict[tuple[str, int, str], list[NeverAwaited]] = defaultdict(list)
-    for rank in timeline.training.values():
-        for mark in rank.unawaited:
-            marks[mark.file, mark.line, mark.op].append(mark)
-    for (file, line, op), of_ranks in sorted(marks.items()):
-        count = max(mark.count for mark in of_ranks)
-        yield (
-            f"{format_place(file, line)}: the script began {op} {plural(count, 'time')} with async_op=True and never "
-            "waited for it, so what comes next may read or change the tensor while it is still being sent. Keep what "
-            "the call returns, and call its wait() before the tensor is used."
-        )
 
 
 def _gathered_without_gradient(timeline: Timeline) -> Iterator[str]:
@@ -310,7 +70,7 @@ def _more_threads_than_cores(timeline: Timeline, script: str) -> Iterator[str]:
         mark = max(crowded, key=lambda mark: mark.threads)
         fit = max(1, mark.cores // mark.ranks)
         yield (
-            f"{_at(script, mark.line)}each of {mark.ranks} ranks computes with {plural(mark.threads, 'thread')}, which "
+            f"{at(script, mark.line)}each of {mark.ranks} ranks computes with {plural(mark.threads, 'thread')}, which "
             f"is {mark.threads * mark.ranks:,} threads on {plural(mark.cores, 'core')}: they take turns. Use "
             f"{plural(fit, 'thread')} a rank ({'torch.set_num_threads' if mark.line else 'OMP_NUM_THREADS'})."
         )
@@ -318,7 +78,7 @@ def _more_threads_than_cores(timeline: Timeline, script: str) -> Iterator[str]:
 
 def _tiny_buckets(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """DDP reduces gradients in many small buckets, each of which costs the latency of an all-reduce."""
-    ranks = [rank for rank in timeline.training.values() if rank.passes >= _EQUAL_STEPS]
+    ranks = [rank for rank in timeline.training.values() if rank.passes >= EQUAL_STEPS]
     for (file, line, _), cost in timeline.costs.lines.items():
         if not ranks or not cost.is_ddp or cost.seconds < _WORTH * lifetime:
             continue
@@ -337,24 +97,13 @@ def _tiny_buckets(timeline: Timeline, lifetime: float) -> Iterator[str]:
 def _nothing_unused(timeline: Timeline, script: str) -> Iterator[str]:
     """Yield advice if DDP searches for unused parameters in each pass and never finds one."""
     marks = {rank: timeline.training[rank].searched for rank in timeline.ranks}
-    found = [mark for mark in marks.values() if mark and mark.passes >= _EQUAL_STEPS]
+    found = [mark for mark in marks.values() if mark and mark.passes >= EQUAL_STEPS]
     if found and len(found) == len(marks) and not any(mark.found for mark in found):
         wrapped_at = max(rank.wrapped_at or 0 for rank in timeline.training.values())
         yield (
-            f"{_at(script, wrapped_at)}find_unused_parameters is on, and all parameters got a gradient in each of "
+            f"{at(script, wrapped_at)}find_unused_parameters is on, and all parameters got a gradient in each of "
             f"{plural(found[0].passes, 'backward pass', 'backward passes')}. The search walks the graph and "
             "all-reduces a map of the parameters in each pass, and DDP keeps its first order of buckets: leave it out."
-        )
-
-
-def _same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
-    """A DistributedSampler gives the same order again, because nobody told it the epoch."""
-    worst = max(timeline.training.values(), key=lambda rank: rank.same_order, default=None)
-    if worst is not None and worst.same_order:
-        place = f"{format_place(script, worst.same_order_at)}: " if worst.same_order_at else ""
-        yield (
-            f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
-            "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
         )
 
 
@@ -367,18 +116,6 @@ def _sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
             f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
             "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or "
             "give FSDP an auto_wrap_policy."
-        )
-
-
-def _equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
-    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
-    sums = [tuple(rank.gradient_sums) for rank in timeline.training.values()]
-    if len(sums) == world > 1 and len({*sums}) == 1 and len({*sums[0]}) >= _EQUAL_STEPS:
-        place = next(iter(timeline.training.values())).pass_place
-        yield (
-            f"{format_place(*place)}: all {world} ranks computed the same gradients in each of the first "
-            f"{len(sums[0])} backward passes, so they do the work of one: they read the same batches. Use a "
-            "DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
         )
 
 
@@ -400,11 +137,11 @@ def _read_in_each_step(timeline: Timeline) -> Iterator[str]:
 
 def _equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
     """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
-    if any(_equal_gradients(timeline, world)):
+    if any(equal_gradients(timeline, world)):
         return  # it has the same cause
     ranks = [rank for rank in timeline.training.values() if rank.wrapped_at is not None]
     draws = {tuple(rank.draws) for rank in ranks}
-    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= _EQUAL_STEPS:
+    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= EQUAL_STEPS:
         yield (
             f"All {world} ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, "
             "noise, random batches. Once the model is built, call torch.manual_seed(seed + rank)."

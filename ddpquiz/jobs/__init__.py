@@ -1,1 +1,1 @@
-"""What a job left behind: the files of recorded ranks, and the dumps of Flight Recorder."""
+"""What a job left behind, read: files of recorded ranks, dumps of Flight Recorder, logs, stacks, reports of RAS."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ddpquiz.diagnosis.rank_status import GRACE
 from ddpquiz.diagnosis.root_cause import hang_behind_timeouts, has_failed
-from ddpquiz.diagnosis.run_verdict import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
+from ddpquiz.diagnosis.run_diagnosis import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
 from ddpquiz.events.costliest_line import find_costliest_line

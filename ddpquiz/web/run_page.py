@@ -17,7 +17,6 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from ddpquiz.diagnosis.report import Section
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Event, Issued, Output
 from ddpquiz.events.formatting import format_place
@@ -25,6 +24,7 @@ from ddpquiz.events.run_frame import LEGEND, RunFrame, describe_frame, describe_
 from ddpquiz.events.run_state import RunState, bounded
 from ddpquiz.events.run_steps import beginnings, describe_next, steps, time_before
 from ddpquiz.events.source_text import source_line
+from ddpquiz.events.summary_sections import Section
 from ddpquiz.events.timeline import Span, Timeline
 from ddpquiz.terminal.kit.style import plain
 

@@ -12,15 +12,23 @@ import typer
 from measured_machine import SIZES, group, line, machine
 from run_program import ddpquiz, environment, piped
 
-from ddpquiz.benchmark.file import BENCH_FILE, load_bench, save_bench
-from ddpquiz.benchmark.measured import MachineBench, SizeTime, achieved_speeds, bus_bandwidth, decode, fit, measured_as
+from ddpquiz.benchmark.cost_lines import (
+    MachineBench,
+    SizeTime,
+    achieved_speeds,
+    bus_bandwidth,
+    decode,
+    fit,
+    measured_as,
+)
 from ddpquiz.benchmark.page import bench_page, lines_on_machine
+from ddpquiz.benchmark.saved_bench import BENCH_FILE, load_bench, save_bench
 from ddpquiz.cli.bench import read_options, read_sizes
 from ddpquiz.curriculum.loading import load
 from ddpquiz.events.costs import Cost
 from ddpquiz.events.operation import Operation
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings.path import COSTS, lesson_page
+from ddpquiz.terminal.sittings.lesson_page import COSTS, lesson_page
 
 
 def test_the_fit_finds_alpha_and_beta_of_one_line():

@@ -6,7 +6,7 @@ from pathlib import Path
 import mutated_files
 import pytest
 
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job

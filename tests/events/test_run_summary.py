@@ -10,10 +10,10 @@ import pytest
 from inline_snapshot import snapshot
 from played_program import Program
 
-from ddpquiz.diagnosis.report import memory_cells
 from ddpquiz.events.event import MemoryPeak
 from ddpquiz.events.formatting import format_bytes, format_seconds
 from ddpquiz.events.run_summary import summarize
+from ddpquiz.events.summary_sections import memory_cells
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit import layout, style

@@ -7,8 +7,9 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, of, run
 
-from ddpquiz.events.advice import advice, silent_faults
+from ddpquiz.events.advice import advice
 from ddpquiz.events.event import Note
+from ddpquiz.events.silent_faults import silent_faults
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 

@@ -8,7 +8,7 @@ from flight_dumps import recorded
 from inline_snapshot import snapshot
 from nccl_dumps import BEGIN, MILLISECOND, dump, entry
 
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Issued
 from ddpquiz.events.run_state import RunState

@@ -9,7 +9,7 @@ import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
 
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.events.event import Began, Ended, Issued, Started
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.dump_file import NAMES, Owner, load, owner_of, rank_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.diagnosis.log_verdict import diagnose_log
+from ddpquiz.diagnosis.log_diagnosis import diagnose_log
 from ddpquiz.jobs.job_reader import read_job
 from ddpquiz.jobs.log_file import LoggedError, LoggedExit, LoggedProgress, LoggedWait, read_logs
 

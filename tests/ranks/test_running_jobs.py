@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.diagnosis.stack_verdict import diagnose_stacks
+from ddpquiz.diagnosis.stack_diagnosis import diagnose_stacks
 from ddpquiz.errors import UserError
 from ddpquiz.jobs.stacks import stacks_of_ranks
 from ddpquiz.ranks import process_stacks

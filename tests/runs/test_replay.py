@@ -12,7 +12,7 @@ import pyte
 import pytest
 from run_program import ddpquiz
 
-from ddpquiz.diagnosis.run_verdict import diagnose
+from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, End, Ended, Issued, Note, Output, Result, encode

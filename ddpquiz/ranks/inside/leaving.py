@@ -28,7 +28,7 @@ from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_own, is
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 _MOST_NAMES = 5  # of parameters that a message lists
-reduced_names: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()  # see drift_marks
+reduced_names: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()  # see replica_drift
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 

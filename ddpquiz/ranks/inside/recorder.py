@@ -30,7 +30,7 @@ from ddpquiz.events.event import (
 )
 from ddpquiz.events.operation import Operation
 from ddpquiz.plural import plural
-from ddpquiz.ranks.inside import hand_reduced, process_groups, source_location
+from ddpquiz.ranks.inside import hand_reduced_replicas, process_groups, source_location
 from ddpquiz.ranks.inside.async_results import get_future
 from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.kernels import Kernels, registered
@@ -125,7 +125,7 @@ class Recorder:
         """Note what a call of the script, and not of DDP, says about gradients."""
         if operation.op.startswith("all_gather"):
             self.gathers.look(operation.op, tensors, caller)
-        hand_reduced.note(operation.op, operation.members, tensors, operation.file, operation.line)
+        hand_reduced_replicas.note(operation.op, operation.members, tensors, operation.file, operation.line)
 
     def follow(
         self, opened: OpenOperation, operator: Operator, args: tuple[Any, ...], caller: FrameType | None

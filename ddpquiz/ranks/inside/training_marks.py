@@ -1,7 +1,8 @@
 """What a training script does that its communication does not show, reported as marks.
 
 DDP, samplers, fully_shard and FSDP are wrapped, optimizers have hooks, and for a while the methods by which a script
-reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in events/advice.py.
+reads a tensor are wrapped too. What a script forgot is judged from the marks of all ranks, in
+events/silent_faults.py and events/advice.py.
 """
 
 import atexit
@@ -32,7 +33,7 @@ from ddpquiz.events.event import (
     TensorRead,
     ThreadCount,
 )
-from ddpquiz.ranks.inside import drift_marks
+from ddpquiz.ranks.inside import replica_drift
 from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_own, line_in
@@ -58,7 +59,7 @@ def watch(writer: EventWriter, script: str) -> None:
     def mark(kind: Callable[..., Mark], *details: object) -> None:
         writer.send(kind(writer.now(), writer.rank, line_in(script), *details))
 
-    draws, reads, drift = _Draws(mark), _Reads(writer), drift_marks.watch(mark, writer)
+    draws, reads, drift = _Draws(mark), _Reads(writer), replica_drift.watch(mark, writer)
     register_optimizer_step_post_hook(lambda optimizer, *_: draws.step(drift.after_step(optimizer)))
     register_optimizer_step_post_hook(lambda *_: reads.step())
     _watch_sharding(mark)

@@ -14,7 +14,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.run_screen import LESSON
 
 
-class VerdictScreen(KeyScreen):
+class DiagnosisScreen(KeyScreen):
     """A verdict to read, and the lesson that explains it."""
 
     def __init__(self, page: RenderableType, lesson: Callable[[], RenderableType]) -> None:

@@ -13,13 +13,14 @@ from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.events.advice import advice, silent_faults
+from ddpquiz.events.advice import advice
 from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Began, Output
 from ddpquiz.events.run_frame import Failure, RunFrame
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.silent_faults import silent_faults
 from ddpquiz.plural import plural
-from ddpquiz.ranks.job_files import JobFile
+from ddpquiz.ranks.launch_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
 from ddpquiz.terminal.kit.layout import new_table, shown_path
 from ddpquiz.terminal.kit.style import plain, prose

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.alike_ranks import AlikeRanks, alike_ranks
-from ddpquiz.diagnosis.record_verdict import diagnose_record
+from ddpquiz.diagnosis.record_diagnosis import diagnose_record
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame

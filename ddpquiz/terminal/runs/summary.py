@@ -6,7 +6,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.diagnosis.report import (  # fmt: skip
+from ddpquiz.events.comparison import Amounts, ComparedRun, Comparison, CostChange
+from ddpquiz.events.formatting import format_bytes, format_seconds
+from ddpquiz.events.run_summary import LineCost, RunSummary
+from ddpquiz.events.summary_sections import (  # fmt: skip
     GROUP_TITLE,
     LINE_HEADS,
     LINE_TITLE,
@@ -20,9 +23,6 @@ from ddpquiz.diagnosis.report import (  # fmt: skip
     memory_cells,
     time_cells,
 )
-from ddpquiz.events.comparison import Amounts, ComparedRun, Comparison, CostChange
-from ddpquiz.events.formatting import format_bytes, format_seconds
-from ddpquiz.events.run_summary import LineCost, RunSummary
 from ddpquiz.events.timeline import RankTime
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Shortened, bullets, columns, new_table, section

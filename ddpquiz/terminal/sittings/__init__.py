@@ -1,1 +1,1 @@
-"""Screens on which a learner studies, answers, explains and predicts."""
+"""Screens on which a learner learns: home, lessons, study, test, explain, predictions, and the runs they start."""

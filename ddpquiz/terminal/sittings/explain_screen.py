@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.keys import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
-from ddpquiz.terminal.sittings.question_view import TypingScreen, command_line
+from ddpquiz.terminal.kit.typing_screen import TypingScreen, command_line
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContext, SittingScreen
 
 # The points of an explanation: the model answer to compare with, and which points are ticked, by whom.

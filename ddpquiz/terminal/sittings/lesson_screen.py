@@ -33,6 +33,7 @@ from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header,
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.text_area import open_file
+from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
     changed_listing,
@@ -47,7 +48,7 @@ from ddpquiz.terminal.pages.lesson_steps import (
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry, command_line
+from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
 

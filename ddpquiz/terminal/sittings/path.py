@@ -1,4 +1,4 @@
-"""The guided path on the screen: the stages of a concept, where the learner is, and the page of a lesson."""
+"""The guided path on the screen: the stages of a concept, and where the learner is."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -8,7 +8,6 @@ from datetime import timedelta
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.guided_path import (
     GuidedPath,
@@ -30,11 +29,11 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import Barred, columns
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
+from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
 
-COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
 
 
@@ -277,27 +276,6 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
         back = "`ddpquiz study` asks its cards again, each just before you would forget it."
     able = concept.able.removesuffix(".")
     return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
-
-
-def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
-    """Draw the lesson of a concept, with what comes before and after it."""
-    from ddpquiz.terminal.pages.lesson import lesson  # lessons in steps do not need it
-
-    return lesson(
-        concept,
-        before=[catalog.concept(need) for need in concept.needs],
-        after=[later for later in catalog.concepts if concept.id in later.needs],
-        labs=catalog.labs_about(concept.id),
-        here=_measured_here() if concept.id == COSTS else (),
-    )
-
-
-def _measured_here() -> Sequence[Text]:
-    """What `ddpquiz bench` found about this machine."""
-    from ddpquiz.benchmark.file import load_bench  # only one lesson needs it
-    from ddpquiz.benchmark.page import lines_on_machine
-
-    return lines_on_machine(load_bench())
 
 
 def stages(path: GuidedPath) -> RenderableType:

@@ -21,9 +21,10 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.quiz import Answer
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.runs.frame import Hint
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.question_view import AnswerScreen, command_line
+from ddpquiz.terminal.sittings.question_view import AnswerScreen
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")

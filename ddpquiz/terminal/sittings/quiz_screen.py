@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.benchmark.file import load_bench
+from ddpquiz.benchmark.saved_bench import load_bench
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed, on_machine
@@ -29,13 +29,13 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.layout import Commands, columns, header
 from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.sittings import question_view, quiz_result
 from ddpquiz.terminal.sittings.question_view import (
     COMMANDS,
     AnswerScreen,
     Entry,
     answer_words,
-    command_line,
     is_calculation,
     is_command,
 )

@@ -14,8 +14,8 @@ import pytest
 from inline_snapshot import snapshot
 from places import ROOT
 
-from ddpquiz.ranks import job_files
-from ddpquiz.ranks.job_files import JobFile
+from ddpquiz.ranks import launch_files
+from ddpquiz.ranks.launch_files import JobFile
 
 
 def free_port():
@@ -50,7 +50,7 @@ SAID = [f"rank {rank} ['--text', \"it's $HOME\", '$(id)']" for rank in (0, 1)]
 
 
 def test_the_line_for_torchrun_runs(job):
-    line = job_files.torchrun(job(ranks=2))
+    line = launch_files.torchrun(job(ranks=2))
     done = subprocess.run(["bash", "-c", line], env=torchrun_at_hand(), capture_output=True, text=True, timeout=100)
     assert ranks_said(done) == SAID, done.stderr
 
@@ -85,7 +85,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes 2 --nproc-per-node 3 --max-restarts 
 @pytest.mark.parametrize("kind", GOLDEN)
 def test_what_is_printed_for_others(job, kind):
     wanted = job(ranks=3, nodes=2, restarts=1, gpus=True)
-    assert job_files.KINDS[kind](wanted) == GOLDEN[kind].format(script=f"'{wanted.script}'")
+    assert launch_files.KINDS[kind](wanted) == GOLDEN[kind].format(script=f"'{wanted.script}'")
 
 
 def test_the_file_for_slurm_runs_where_its_commands_are(job, tmp_path):
@@ -93,7 +93,7 @@ def test_the_file_for_slurm_runs_where_its_commands_are(job, tmp_path):
     for name, does in {"scontrol": "echo 127.0.0.1", "srun": 'shift; exec "$@"'}.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
         (tmp_path / name).chmod(0o755)
-    text = job_files.slurm(job(ranks=2)).replace(":29400", f":{free_port()}")
+    text = launch_files.slurm(job(ranks=2)).replace(":29400", f":{free_port()}")
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
     env = torchrun_at_hand()
     env |= {"PATH": f"{tmp_path}:{env['PATH']}", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_ID": "7"}
@@ -105,7 +105,7 @@ def test_the_manifest_for_kubernetes_is_a_pytorchjob_that_brings_its_script(job)
     import yaml
 
     wanted = job(ranks=3, nodes=2, restarts=1, gpus=True)
-    files, manifest = yaml.safe_load_all(job_files.kubernetes(wanted))
+    files, manifest = yaml.safe_load_all(launch_files.kubernetes(wanted))
     assert (files["kind"], files["data"]) == ("ConfigMap", {"my-train.py": wanted.script.read_text()})
     assert (manifest["apiVersion"], manifest["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
     assert manifest["metadata"]["name"] == files["metadata"]["name"] == "my-train"
@@ -130,7 +130,7 @@ def test_a_manifest_names_things_as_kubernetes_does(tmp_path, name):
     import yaml
 
     (tmp_path / name).touch()
-    files, manifest = yaml.safe_load_all(job_files.kubernetes(JobFile(tmp_path / name)))
+    files, manifest = yaml.safe_load_all(launch_files.kubernetes(JobFile(tmp_path / name)))
     assert re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", manifest["metadata"]["name"])  # that of a service, too
     (key,) = files["data"]
     assert re.fullmatch(r"[-._a-zA-Z0-9]+", key)
@@ -140,7 +140,7 @@ def test_a_script_in_another_encoding_comes_to_kubernetes_as_it_is(tmp_path):
     import yaml
 
     (tmp_path / "latin.py").write_bytes("# coding: latin-1\nprint('é')\n".encode("latin-1"))
-    files, _ = yaml.safe_load_all(job_files.kubernetes(JobFile(tmp_path / "latin.py")))
+    files, _ = yaml.safe_load_all(launch_files.kubernetes(JobFile(tmp_path / "latin.py")))
     assert base64.b64decode(files["binaryData"]["latin.py"]) == (tmp_path / "latin.py").read_bytes()
 
 
@@ -148,21 +148,21 @@ def test_a_module_is_run_as_one_and_brings_no_file():
     import yaml
 
     wanted = JobFile(Path("pkg/train.py"), (), module="pkg.train")
-    assert job_files.torchrun(wanted) == snapshot("torchrun --nproc-per-node 4 -m pkg.train\n")
-    (manifest,) = yaml.safe_load_all(job_files.kubernetes(wanted))
+    assert launch_files.torchrun(wanted) == snapshot("torchrun --nproc-per-node 4 -m pkg.train\n")
+    (manifest,) = yaml.safe_load_all(launch_files.kubernetes(wanted))
     (container,) = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert container["command"][-2:] == ["-m", "pkg.train"]
 
 
 def test_a_recorded_job_runs_the_recorder_in_front_of_the_script(job):
     wanted = job(ranks=2, recorded=True)
-    *comments, line = job_files.torchrun(wanted).splitlines()
+    *comments, line = launch_files.torchrun(wanted).splitlines()
     assert "#   ddpquiz diagnose record-my-train" in comments
     assert line.startswith("torchrun --nproc-per-node 2 -m ddpquiz.record --to record-my-train '")
     module = JobFile(Path("pkg/train.py"), ("--lr", "1"), module="pkg.train", recorded=True)
     assert module.command().endswith("-m ddpquiz.record --to record-pkg-train -m pkg.train --lr 1")
-    assert "      - ddpquiz.record\n" in job_files.kubernetes(module)
-    assert "-m ddpquiz.record --to record-my-train" in job_files.slurm(wanted)
+    assert "      - ddpquiz.record\n" in launch_files.kubernetes(module)
+    assert "-m ddpquiz.record --to record-my-train" in launch_files.slurm(wanted)
 
 
 COMMANDS = {

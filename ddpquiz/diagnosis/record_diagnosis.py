@@ -8,15 +8,15 @@ import re
 from dataclasses import replace
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.log_diagnosis import diagnose_log
 from ddpquiz.diagnosis.log_evidence import LogEvidence, as_event
-from ddpquiz.diagnosis.log_verdict import diagnose_log
 from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus
-from ddpquiz.diagnosis.ras_verdict import add_ras
-from ddpquiz.diagnosis.run_verdict import diagnose
-from ddpquiz.diagnosis.stack_verdict import add_stacks, diagnose_stacks
-from ddpquiz.events.advice import silent_faults
+from ddpquiz.diagnosis.ras_diagnosis import add_ras
+from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.stack_diagnosis import add_stacks, diagnose_stacks
 from ddpquiz.events.event import Exited, Raised
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.silent_faults import silent_faults
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog, LoggedProgress
 

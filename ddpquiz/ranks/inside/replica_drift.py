@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ddpquiz.events.event import OptimizerSettings, UnreducedGradient, UnsyncedForward, WeightSample
-from ddpquiz.ranks.inside import hand_reduced
+from ddpquiz.ranks.inside import hand_reduced_replicas
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.leaving import reduced_names
 
@@ -101,7 +101,7 @@ class DriftMarks:
             updated = self._updated_by(optimizer)
             if not updated.models or any(each.alone for each in updated.models):
                 now, rank = self.writer.now(), self.writer.rank
-                hand_reduced.before_step(optimizer, self.writer.send, now, rank, alone=bool(updated.models))
+                hand_reduced_replicas.before_step(optimizer, self.writer.send, now, rank, alone=bool(updated.models))
             if not updated.models:
                 return
             self._steps += 1

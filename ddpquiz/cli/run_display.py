@@ -7,17 +7,17 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.benchmark.file import load_bench
-from ddpquiz.benchmark.measured import achieved_speeds
+from ddpquiz.benchmark.cost_lines import achieved_speeds
 from ddpquiz.benchmark.page import speeds_section
+from ddpquiz.benchmark.saved_bench import load_bench
 from ddpquiz.cli import saving
-from ddpquiz.cli.lesson import lesson_of
+from ddpquiz.cli.fault_lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
-from ddpquiz.ranks import job_files, server_connection
+from ddpquiz.ranks import launch_files, server_connection
 from ddpquiz.ranks import script as reading
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.request import Request
@@ -64,16 +64,16 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
 
 def print_job(options: RunOptions, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
     """Print how to start a script elsewhere: a command line or a job file."""
-    if kind not in job_files.KINDS:
-        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(job_files.KINDS)}.", param_hint="--emit")
+    if kind not in launch_files.KINDS:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(launch_files.KINDS)}.", param_hint="--emit")
     ranks = 4 if options.nproc is None else options.nproc
     if ranks < 1:
         raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
     reading.read(script)
-    job = job_files.JobFile(
+    job = launch_files.JobFile(
         script, args, ranks, options.nnodes, options.max_restarts, options.device == "cuda", module, recorded=True
     )
-    say(job_files.KINDS[kind](job), end="")
+    say(launch_files.KINDS[kind](job), end="")
 
 
 def print_summary(seen: RunState, *, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The lesson that explains a fault of a job, as a page for `run` and `diagnose`; `learn` is learn.py.
+"""The lesson that explains a fault of a job, as a page for `run` and `diagnose`.
 
 The curriculum is loaded when somebody asks for it.
 """
@@ -14,7 +14,7 @@ from rich.console import RenderableType
 def lesson_of(concept: str) -> RenderableType:
     """Draw the lesson of a concept."""
     from ddpquiz.curriculum import loading  # noqa: PLC0415  # few runs need it
-    from ddpquiz.terminal.sittings.path import lesson_page  # noqa: PLC0415
+    from ddpquiz.terminal.sittings.lesson_page import lesson_page  # noqa: PLC0415
 
     known = loading.load()
     return lesson_page(known, known.concept(concept))

@@ -3,7 +3,7 @@
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.stack_verdict import diagnose_stacks
+from ddpquiz.diagnosis.stack_diagnosis import diagnose_stacks
 from ddpquiz.events.source_text import Frame
 from ddpquiz.jobs.stacks import JobStacks, SeenStack
 

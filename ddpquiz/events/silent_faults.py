@@ -1,0 +1,275 @@
+"""Silent faults of a run: what makes its result wrong although no rank failed.
+
+Each rule speaks only where it is certain.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from ddpquiz.events.event import NeverAwaited
+from ddpquiz.events.formatting import format_place, format_ranks
+from ddpquiz.events.timeline import Timeline
+from ddpquiz.plural import plural
+
+_STEPS = 2  # of an optimizer, after which gradients must have been synchronised
+EQUAL_STEPS = 3  # that must draw equal random numbers, or bring equal gradients, on all ranks
+_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronise by hand
+_MOST_SETTINGS = 100  # of an optimizer that a rank reports
+
+
+def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
+    """What makes the result of a run wrong although no rank failed, with what to do; none for a failed run."""
+    if timeline.failed:
+        return []
+    drift = [
+        *_never_synchronised(timeline, script),
+        *_stepped_unsynchronised(timeline, script),
+        *_unreduced_gradients(timeline, script),
+        *_unlike_optimizers(timeline, script),
+    ]
+    return [
+        *_never_awaited(timeline),
+        *(drift or _replicas_differ(timeline, script)),
+        *_replicas_without_ddp_differ(timeline, script),
+        *_same_order_each_epoch(timeline, script),
+        *equal_gradients(timeline, len(timeline.ranks)),
+    ]
+
+
+def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
+    trained = [rank for rank in timeline.training.values() if rank.wrapped_at is not None and rank.all_steps >= _STEPS]
+    if not trained or any(rank.passes or rank.unsynced for rank in timeline.training.values()):
+        return
+    wrapped_at = {rank.wrapped_at for rank in trained}
+    by_hand = (
+        cost for (_, line, op), cost in timeline.costs.lines.items()
+        if op.startswith(_REDUCTIONS) and line not in wrapped_at and cost.bytes > 8 * cost.calls
+    )  # fmt: skip
+    if not any(by_hand):
+        first = trained[0]
+        place = f"{format_place(script, first.wrapped_at)}: " if first.wrapped_at else ""
+        yield (
+            f"{place}the optimizer made {plural(first.all_steps, 'step')}, but DDP never all-reduced a gradient: "
+            "the replicas drift apart. Call the DDP model in the forward pass, as in ddp(x), not the model inside it."
+        )
+
+
+def _averages_by_hand(timeline: Timeline) -> bool:
+    """True if a line of the script reduces or gathers about as much as a model in one go, beside what DDP does."""
+    ranks = timeline.training.values()
+    model = max((rank.bucket_bytes / rank.passes for rank in ranks if rank.passes), default=0.0)
+    wrapped_at = {rank.wrapped_at for rank in ranks}
+    for (_, line, op), cost in timeline.costs.lines.items():
+        if line in wrapped_at and op == "broadcast" and not model:
+            model = cost.bytes / len(cost.ranks)
+    return any(
+        op.startswith(_REDUCTIONS) and op != "broadcast" and line not in wrapped_at and not cost.is_ddp
+        and any("float" in dtype for dtype in cost.dtypes) and cost.bytes / cost.rounds > model / 2
+        for (_, line, op), cost in timeline.costs.lines.items()
+    )  # fmt: skip
+
+
+def at(script: str, line: int) -> str:
+    """How a sentence begins that is about a line of the script; nothing outside the script."""
+    return f"{format_place(script, line)}: " if line else ""
+
+
+def _stepped_unsynchronised(timeline: Timeline, script: str) -> Iterator[str]:
+    """An optimizer steps with gradients that each rank has accumulated for itself, inside no_sync."""
+    worst = max(timeline.training.values(), key=lambda rank: len(rank.unsynced), default=None)
+    if worst is None or not worst.unsynced or _averages_by_hand(timeline):
+        return
+    count, off_at = len(worst.unsynced), worst.switched_off_at
+    line = worst.unsynced[0][0] if off_at is None else off_at
+    after = ", after the last pass that DDP synchronised" if any(synced for _, synced in worst.unsynced) else ""
+    of = f"{count:,} of {plural(worst.all_steps, 'step')}" if count < worst.all_steps else plural(count, "step")
+    if off_at is None:
+        yield (
+            f"{at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself inside "
+            f"no_sync(){after}: the replicas drift apart. The last forward and backward pass before each step must be "
+            "outside no_sync()."
+        )
+        return
+    yield (
+        f"{at(script, line)}{of} of the optimizer used gradients that each rank had accumulated for itself, because "
+        f"require_backward_grad_sync was off in the forward pass{after}: the replicas drift apart. DDP reads it in the "
+        "forward pass: set it before the last forward pass of each step, not between forward and backward."
+    )
+
+
+def _unreduced_gradients(timeline: Timeline, script: str) -> Iterator[str]:
+    """A parameter was unfrozen, or added to the model, after DDP had wrapped it."""
+    found = [(rank.unreduced, rank.wrapped_at or 0) for rank in timeline.training.values() if rank.unreduced]
+    if not found or _averages_by_hand(timeline):
+        return
+    mark, wrapped_at = found[0]
+    when = f" at {format_place(script, wrapped_at)}" if wrapped_at else ""
+    names = mark.name if mark.count == 1 else f"{plural(mark.count, 'parameter')} ({mark.name} is the first)"
+    they = "it" if mark.count == 1 else "they"
+    why = f"{they} needed no gradient when DDP wrapped the model{when}"
+    if not mark.was_frozen:
+        why = f"{they} came into the model after DDP had wrapped it{when}"
+    yield (
+        f"{at(script, mark.line)}DDP does not reduce the gradient of {names}: {why}, so each rank trains its own "
+        "values. Unfreeze and add parameters before DDP wraps the model, or wrap it anew after that."
+    )
+
+
+def _unlike_optimizers(timeline: Timeline, script: str) -> Iterator[str]:
+    """The optimizers of the ranks began with different states, or stepped with different settings."""
+    ranks = {rank: timeline.training[rank] for rank in timeline.ranks if timeline.training[rank].settings}
+    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
+        return
+    firsts = {rank: training.settings[min(training.settings)] for rank, training in ranks.items()}
+    began = {rank: _state_in_words(mark.state, mark.made) for rank, mark in firsts.items() if mark.step == 1}
+    if len(began) == len(ranks) and len({*began.values()}) > 1:
+        yield (
+            f"{at(script, firsts[min(firsts)].line)}the optimizers began the training of the DDP model with different "
+            f"states, so the replicas drift apart: {_by_rank(began)}. DDP copies weights only: load the optimizer's "
+            "state, too, on every rank."
+        )
+        return
+    last = min(
+        max(training.settings) if len(training.settings) >= _MOST_SETTINGS else training.model_steps
+        for training in ranks.values()
+    )
+    for step in sorted({step for training in ranks.values() for step in training.settings if step <= last}):
+        used = {rank: training.settings[max(at for at in training.settings if at <= step)]
+                for rank, training in ranks.items()
+                if min(training.settings) <= step}  # fmt: skip
+        if len({mark.settings for mark in used.values()}) > 1:
+            common = set.intersection(*({*mark.settings.split(", ")} for mark in used.values()))
+            differ = {
+                rank: ", ".join(each for each in mark.settings.split(", ") if each not in common) or "nothing of that"
+                for rank, mark in used.items()
+            }
+            yield (
+                f"{at(script, used[min(used)].line)}in step {step:,} the optimizers of the ranks have different "
+                f"settings, so the replicas drift apart: {_by_rank(differ)}. Set them, and step schedulers, alike on "
+                "every rank."
+            )
+            return
+
+
+def _state_in_words(state: int | None, made: int | None) -> str:
+    if not state:
+        return "no state"
+    after = f" after {plural(made, 'step')}" if made else ""
+    return f"a state of {plural(state, 'parameter')}{after}"
+
+
+def _by_rank(said: Mapping[int, str]) -> str:
+    """Write what is said of each rank, ranks of which the same is said together."""
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, text in said.items():
+        ranks[text].append(rank)
+    return "; ".join(f"{format_ranks(those)} {text}" for text, those in ranks.items())
+
+
+def _replicas_differ(timeline: Timeline, script: str) -> Iterator[str]:
+    """The weights of the replicas were equal once, or were to be, and no longer are."""
+    ranks = {rank: timeline.training[rank].weights for rank in timeline.ranks if timeline.training[rank].weights}
+    if len(ranks) < len(timeline.ranks) or len(ranks) < 2 or _averages_by_hand(timeline):
+        return
+    common = sorted(set.intersection(*({*samples} for samples in ranks.values())))
+    differ = [step for step in common if len({samples[step].checksum for samples in ranks.values()}) > 1]
+    if not differ or differ[-1] != common[-1]:
+        return
+    step = differ[0]
+    who = _other_weights({rank: samples[step].checksum for rank, samples in ranks.items()})
+    before = [each for each in common if each < step]
+    since = f"; after step {before[-1]:,} they were equal" if before else ""
+    yield (
+        f"{at(script, ranks[min(ranks)][step].line)}after step {step:,} of the optimizer the replicas of the DDP "
+        f"model differ: {who}{since}. Look for what ranks do differently to weights or gradients between DDP() and "
+        "that step: loading, clipping, skipping. Run with --check-replicas to see the first step and the parameters."
+    )
+
+
+def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[str]:
+    """Gradients are brought together without DDP, or in a group of one rank, and the replicas are not equal."""
+    ranks = {rank: timeline.training[rank].samples for rank in timeline.ranks}
+    common = sorted(set.intersection(*({*samples} for samples in ranks.values()))) if ranks else []
+    if len(ranks) < 2 or not common:
+        return
+    for optimizer in dict.fromkeys(optimizer for optimizer, _ in common):
+        steps = [step for number, step in common if number == optimizer]
+        sums = {step: {rank: ranks[rank][optimizer, step].checksum for rank in ranks} for step in steps}
+        differ = [step for step in steps if len({*sums[step].values()}) > 1]
+        mark = ranks[min(ranks)][optimizer, steps[0]]
+        if not differ or differ[-1] != steps[-1] or (not mark.op and differ[0] == 1):  # other models, maybe
+            continue
+        who = _other_weights(sums[differ[0]])
+        equal = [step for step in steps if step < differ[0]]
+        since = f"; before step {equal[-1]:,} they were equal" if equal else ""
+        found = f"before step {differ[0]:,} of the optimizer the replicas differ: {who}{since}."
+        wrapped_at = timeline.training[min(ranks)].wrapped_at or 0
+        if not mark.op:
+            yield (
+                f"{at(script, wrapped_at)}DDP got a process group in which each rank is alone, so it averages no "
+                f"gradients, and {found} Pass the group of the ranks that hold replicas, or none for all ranks."
+            )
+        elif mark.op == "reduce":
+            yield (
+                f"{format_place(mark.file, mark.line)}: reduce collects the gradients on one rank, and every "
+                f"rank makes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
+                "to the others."
+            )
+        else:
+            yield (
+                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Equal "
+                "gradients keep only equal weights equal: send all weights of rank 0 to the others before the first "
+                "step, and let all ranks change them alike."
+            )
+        return
+
+
+def _other_weights(sums: Mapping[int, str]) -> str:
+    """Which ranks hold other weights than most."""
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, checksum in sums.items():
+        alike[checksum].append(rank)
+    usual = max(alike.values(), key=len)
+    odd = [rank for rank in sums if rank not in usual]
+    if len(usual) == 1 and len(sums) > 2:
+        return "each rank holds other weights"
+    return f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
+
+
+def _never_awaited(timeline: Timeline) -> Iterator[str]:
+    """An operation runs in the background, and the script goes on without ever waiting for it."""
+    marks: defaultdict[tuple[str, int, str], list[NeverAwaited]] = defaultdict(list)
+    for rank in timeline.training.values():
+        for mark in rank.unawaited:
+            marks[mark.file, mark.line, mark.op].append(mark)
+    for (file, line, op), of_ranks in sorted(marks.items()):
+        count = max(mark.count for mark in of_ranks)
+        yield (
+            f"{format_place(file, line)}: the script began {op} {plural(count, 'time')} with async_op=True and never "
+            "waited for it, so what comes next may read or change the tensor while it is still being sent. Keep what "
+            "the call returns, and call its wait() before the tensor is used."
+        )
+
+
+def _same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
+    """A DistributedSampler gives the same order again, because nobody told it the epoch."""
+    worst = max(timeline.training.values(), key=lambda rank: rank.same_order, default=None)
+    if worst is not None and worst.same_order:
+        place = f"{format_place(script, worst.same_order_at)}: " if worst.same_order_at else ""
+        yield (
+            f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
+            "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
+        )
+
+
+def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
+    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
+    sums = [tuple(rank.gradient_sums) for rank in timeline.training.values()]
+    if len(sums) == world > 1 and len({*sums}) == 1 and len({*sums[0]}) >= EQUAL_STEPS:
+        place = next(iter(timeline.training.values())).pass_place
+        yield (
+            f"{format_place(*place)}: all {world} ranks computed the same gradients in each of the first "
+            f"{len(sums[0])} backward passes, so they do the work of one: they read the same batches. Use a "
+            "DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
+        )
