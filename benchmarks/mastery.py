@@ -75,10 +75,10 @@ def table(title: str, knows: Callable[..., float], pools: list[list[Question]], 
             held += known.low <= mine <= known.high
             low, high = CLAIMS.get(known.label, (0.0, 0.0))
             true += low < mine < high
-        labelled = learners - labels[Label.UNKNOWN]
+        labeled = learners - labels[Label.UNKNOWN]
         shares = " | ".join(f"{labels[label] / learners:.0%}" for label in (*_shown(), Label.UNKNOWN))
         name = f"{s:.2f}" if s is not None else "uniform"
-        print(f"| {name} | {shares} | {true / labelled:.0%} | {held / learners:.0%} |")
+        print(f"| {name} | {shares} | {true / labeled:.0%} | {held / learners:.0%} |")
 
 
 def _shown() -> tuple[Label, ...]:

@@ -4,7 +4,7 @@
 
 Follow one number round the ring. Each tensor is cut into N chunks, one for
 each of the N ranks. In N-1 steps each rank sends a chunk to its right
-neighbour and adds its own numbers to the chunk that arrives, in brackets.
+neighbor and adds its own numbers to the chunk that arrives, in brackets.
 Then each rank holds one finished sum, and in N-1 more steps the finished
 sums are copied. So each rank sends 2(N-1)/N of its tensor: 1.5 tensors on
 4 ranks, and less than 2 on any number of ranks.

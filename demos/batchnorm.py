@@ -1,4 +1,4 @@
-"""BatchNorm under DDP: ranks normalise with their own samples' statistics.
+"""BatchNorm under DDP: ranks normalize with their own samples' statistics.
 
     torchrun --nproc-per-node 4 demos/batchnorm.py
 
@@ -50,7 +50,7 @@ class SyncedBatchNorm(BatchNorm1d):
     """BatchNorm with the statistics of all ranks' samples."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalise, and note the statistics for evaluation."""
+        """Normalize, and note the statistics for evaluation."""
         if not self.training:
             return super().forward(x)
         # Sums and counts can be added up over the ranks; means and variances could not, if one rank had fewer samples.
@@ -132,7 +132,7 @@ def main() -> None:
     """Pass the same batches through DDP with local and with synced statistics, and through one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8, help="samples of each rank in a batch")
-    parser.add_argument("--skew", type=float, default=1.0, help="how far apart the samples of neighbouring ranks are")
+    parser.add_argument("--skew", type=float, default=1.0, help="how far apart the samples of neighboring ranks are")
     parser.add_argument("--layer-norm", action="store_true", help="use LayerNorm instead of BatchNorm")
     args = parser.parse_args()
     if args.batch < 2:

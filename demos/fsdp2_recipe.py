@@ -140,7 +140,7 @@ def main() -> None:
     dist.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=timedelta(seconds=20))
     mesh = init_device_mesh(kind, (world,))
 
-    # The start: one process initialises, all ranks get their rows of it.
+    # The start: one process initializes, all ranks get their rows of it.
     torch.manual_seed(rank)  # on purpose another seed on each rank: the start comes from rank 0
     whole = Model().to(kind)
     whole.init_buffers()

@@ -76,9 +76,9 @@ def introduce(rank: int, waited: float, late: int | None) -> None:
     )
     assert sorted(ranks) == list(range(world)), "the ranks are 0 to N-1, each exactly once"
     assert len(set(zip(nodes, pids, strict=True))) == world, "each rank is a process of its own"
-    neighbours = sorted(local for local, on in zip(local_ranks, nodes, strict=True) if on == node)
+    neighbors = sorted(local for local, on in zip(local_ranks, nodes, strict=True) if on == node)
     local_world = int(os.environ["LOCAL_WORLD_SIZE"])
-    assert neighbours == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
+    assert neighbors == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
     assert lengths == [1] * world, "a variable belongs to one process: no rank sees what the others append"
     if late is not None:
         on_time = [wait for r, wait in enumerate(waits) if r != late]

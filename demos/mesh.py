@@ -5,13 +5,13 @@
 A large model is trained with several kinds of parallelism at once: dp
 replicas, each of pp stages, each split over tp ranks, and N = dp * pp * tp.
 Ranks are numbered along the last axis first, so tensor parallelism, which
-sends most, runs between neighbours on the same machine.
+sends most, runs between neighbors on the same machine.
 Look at `tp group` and `dp group`, and at the sum of the ranks in each. A
 DTensor states its layout for each axis: here the matrix is sharded by rows
 over dp and by columns over tp.
 
 Try    --tp 4           one axis of 4: no data parallelism
-       --tp 1 --pp 2    two stages of two: neighbours are replicas
+       --tp 1 --pp 2    two stages of two: neighbors are replicas
        --hsdp           rows over tp, copies over dp: hybrid sharding
 """
 

@@ -83,9 +83,9 @@ def compare_gradients(stage: torch.nn.Sequential, whole: torch.nn.Sequential, fi
         assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
     print(f"activation bytes sent: {sent['activations']}")
     print(f"gradient bytes sent: {sent['gradients']}")
-    travelled = over_ranks(sent.total(), x.device)
+    traveled = over_ranks(sent.total(), x.device)
     if dist.get_world_size() > 1:
-        assert travelled == 2 * (dist.get_world_size() - 1) * x.nbytes, (
+        assert traveled == 2 * (dist.get_world_size() - 1) * x.nbytes, (
             "at each cut only one batch of activations and its gradient are sent"
         )
 

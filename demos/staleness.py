@@ -8,7 +8,7 @@ Four weights w start at 1, and their minimum is at 0: one with fresh gradients
 at a high rate, one with old gradients at the same rate, and two with old
 gradients below and above the theoretical limit. Which go to 0, and which swing
 wider and wider? The loss is a parabola, so there is no noise, only age. A
-rank shows w right after its own push, one update after its left neighbour.
+rank shows w right after its own push, one update after its left neighbor.
 
 Try    --age 1      gradients 1 update old: half the rate is stable
        --age 0      synchronous: every gradient is fresh

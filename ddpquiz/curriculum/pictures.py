@@ -1,7 +1,7 @@
 """The pictures of lessons: SVG files beside the content, which the site draws where a lesson names them.
 
 A picture says what is where, and never how it looks: its shapes have classes, and the style sheet of the site gives
-these their colours, for light and dark screens.
+these their colors, for light and dark screens.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def pictures(content: Path) -> dict[str, Path]:
 def faults(picture: Path) -> list[tuple[int, int, str]]:
     """What is wrong with a picture: line, column, and what would be right. OSError if it cannot be read.
 
-    A picture without faults loads nothing, runs nothing, has no colour of its own, and says in words what it shows.
+    A picture without faults loads nothing, runs nothing, has no color of its own, and says in words what it shows.
     """
     return _Reader(picture.read_bytes()).faults
 

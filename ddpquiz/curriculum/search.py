@@ -142,7 +142,7 @@ _SYNONYMS = (  # the words of a line mean the same in this field
     "replica copy replicate clone",
     "gradient grad",
     "parameter param",
-    "synchronise sync synchronisation",
+    "synchronize sync synchronization",
     "whole full entire",
     "identical same",
     "machine node host",

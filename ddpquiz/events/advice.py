@@ -149,18 +149,18 @@ def _equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
 
 
 def _synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
-    """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
+    """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronize."""
     worst = max(timeline.training.values(), key=lambda rank: rank.inside, default=None)
     if worst is not None and worst.inside:
         yield (
             f"{format_place(*worst.inside_place)}: "
             f"{plural(worst.inside, 'backward pass', 'backward passes')} inside no_sync() all-reduced gradients "
-            f"nevertheless. DDP decides in the forward pass whether to synchronise: put it inside no_sync() too."
+            f"nevertheless. DDP decides in the forward pass whether to synchronize: put it inside no_sync() too."
         )
 
 
 def _synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
-    """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
+    """Of several synchronized backward passes before one step, only the sums of the last one are needed."""
     ranks = [rank for rank in timeline.training.values() if rank.steps > 1 and rank.early >= rank.steps]
     if ranks:
         worst = max(ranks, key=lambda rank: rank.early)
@@ -264,11 +264,11 @@ def _grows(growth: Growth, ranks: int) -> bool:
 
 
 def _barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
-    """A barrier in every step makes all ranks wait for the slowest, although collectives synchronise ranks anyway."""
+    """A barrier in every step makes all ranks wait for the slowest, although collectives synchronize ranks anyway."""
     for place, cost, calls in _loops(timeline, lifetime, "barrier"):
         yield (
             f"{place}: {plural(calls, 'barrier')} on each rank cost {_share(cost.seconds, lifetime)}. Collectives "
-            f"synchronise ranks already: a barrier is needed only for what happens outside torch, such as files."
+            f"synchronize ranks already: a barrier is needed only for what happens outside torch, such as files."
         )
 
 

@@ -199,14 +199,14 @@ class OptimizerStep(Marked):
 
 @dataclass(frozen=True, slots=True)
 class SyncPaused(Marked):
-    """DDP synchronises no gradients from now on: `no_sync` begins."""
+    """DDP synchronizes no gradients from now on: `no_sync` begins."""
 
     what: ClassVar[str] = "no_sync"
 
 
 @dataclass(frozen=True, slots=True)
 class SyncResumed(Marked):
-    """DDP synchronises gradients again: `no_sync` ends. `model` is the one whose gradients changed in it, or 0."""
+    """DDP synchronizes gradients again: `no_sync` ends. `model` is the one whose gradients changed in it, or 0."""
 
     what: ClassVar[str] = "sync"
     model: Count = 0
@@ -214,7 +214,7 @@ class SyncResumed(Marked):
 
 @dataclass(frozen=True, slots=True)
 class UnsyncedForward(Marked):
-    """A forward pass outside no_sync in which the script had switched off that DDP synchronises the `model`."""
+    """A forward pass outside no_sync in which the script had switched off that DDP synchronizes the `model`."""
 
     what: ClassVar[str] = "unsynced"
     model: Count

@@ -36,17 +36,17 @@ _KEPT: dict[type[Mark], str] = {
 
 @dataclass(slots=True)
 class RankTraining:
-    """What the script of one rank did to train: backward passes whose gradients DDP synchronised, steps, and marks."""
+    """What the script of one rank did to train: backward passes whose gradients DDP synchronized, steps, and marks."""
 
-    steps: int = 0  # of optimizers, after a synchronised backward pass
-    early: int = 0  # synchronised passes before the last one of their step
+    steps: int = 0  # of optimizers, after a synchronized backward pass
+    early: int = 0  # synchronized passes before the last one of their step
     early_bytes: int = 0
-    inside: int = 0  # passes that were synchronised inside no_sync
+    inside: int = 0  # passes that were synchronized inside no_sync
     early_place: tuple[str, int] = ("", 0)  # the line of such a pass
     inside_place: tuple[str, int] = ("", 0)
-    all_steps: int = 0  # of optimizers, whether or not gradients were synchronised
+    all_steps: int = 0  # of optimizers, whether or not gradients were synchronized
     model_steps: int = 0  # of these, those that updated a DDP model
-    passes: int = 0  # that were synchronised
+    passes: int = 0  # that were synchronized
     pass_place: tuple[str, int] = ("", 0)  # the line of the last one
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
@@ -56,10 +56,10 @@ class RankTraining:
     read: TensorRead | None = None  # where it reads a tensor in each step
     memory: MemoryPeak | None = None
     missed_cores: CoresMissed | None = None
-    buckets: int = 0  # of all synchronised passes
+    buckets: int = 0  # of all synchronized passes
     bucket_bytes: int = 0
     unsynced: list[tuple[int, bool]] = field(default_factory=list)  # steps with gradients of this rank's own, as _step
-    switched_off_at: int | None = None  # the line of a forward pass outside no_sync that DDP was not to synchronise
+    switched_off_at: int | None = None  # the line of a forward pass outside no_sync that DDP was not to synchronize
     unreduced: UnreducedGradient | None = None
     settings: dict[int, OptimizerSettings] = field(default_factory=dict)  # by step of a DDP model's optimizer
     weights: dict[int, WeightSample] = field(default_factory=dict)  # by step
@@ -137,7 +137,7 @@ class RankTraining:
                 setattr(self, _KEPT[type(mark)], mark)
 
     def _step(self, mark: OptimizerStep) -> None:
-        """Count a step of the optimizer, and whether this rank's own gradients are in it beside synchronised ones."""
+        """Count a step of the optimizer, and whether this rank's own gradients are in it beside synchronized ones."""
         self.all_steps += 1
         self.model_steps += bool(mark.models)
         if not self._local.isdisjoint(mark.models):

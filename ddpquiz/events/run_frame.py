@@ -1,7 +1,7 @@
 """A frame of a run: everything that a terminal or a page shows of it at one moment, in words, and nothing about how.
 
 `describe_frame` is the one way from a `RunState` to what is shown; the drawing decides only where it stands and in
-which colours.
+which colors.
 """
 
 import math
@@ -26,7 +26,7 @@ INSIDE, LAST, GONE = "▶", "▷", "■"  # where ranks are in the script
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
 
 Tone = Literal["", "accent", "warn", "good", "bad", "quiet", "code", "head"]
-Piece = tuple[str, Tone]  # the words alone say everything; a tone only adds a colour or a weight
+Piece = tuple[str, Tone]  # the words alone say everything; a tone only adds a color or a weight
 ShownPath = Callable[[str], str]  # how a path is written for the reader
 
 MARKS: dict[str, Piece] = {"proven": ("✓", "good"), "broken": ("✗", "bad")}
@@ -45,7 +45,7 @@ class RankColumn:
     output: str | None
 
 
-class LabelledValue(NamedTuple):
+class LabeledValue(NamedTuple):
     """The last value of a label on a rank, whether it is new, when it was printed, and all values so far.
 
     `values` belongs to the state of the run: who keeps a frame while the run goes on finds more in it.
@@ -125,7 +125,7 @@ class RunFrame:
     restarts: str
     notes: tuple[str, ...]
     columns: tuple[RankColumn, ...]
-    values: dict[str, dict[int, LabelledValue]]
+    values: dict[str, dict[int, LabeledValue]]
     lines: tuple[Output, ...]
     lanes: Lanes | None
     operation: OperationLine
@@ -245,11 +245,11 @@ def _output(state: RunState, rank: int) -> str | None:
     return DONE if call and call.ended is not None and not call.failed else None
 
 
-def _values(state: RunState, label: str, since: float) -> dict[int, LabelledValue]:
+def _values(state: RunState, label: str, since: float) -> dict[int, LabeledValue]:
     """The last value of each rank that has one; it is new if it came after `since` and differs."""
     by_rank, printed_at = state.rows[label], state.printed_at[label]
     return {
-        rank: LabelledValue(values[-1], state.changed(label, rank, since), printed_at.get(rank, 0.0), values)
+        rank: LabeledValue(values[-1], state.changed(label, rank, since), printed_at.get(rank, 0.0), values)
         for rank in state.all_ranks
         if (values := by_rank.get(rank))
     }

@@ -30,7 +30,7 @@ TORCH_LOG = re.compile(r"(?:\[rank\d+\]:)?\[([IWEF])\d{4} [\d:.]+ \S+:\d+\] ")  
 
 @dataclass
 class RunState:
-    """Rows of labelled values with a column for each rank, claims, and where each rank is."""
+    """Rows of labeled values with a column for each rank, claims, and where each rank is."""
 
     began: events.Began | None = None
     rows: dict[str, dict[int, list[str]]] = field(default_factory=dict)  # label -> rank -> its values, oldest first
@@ -201,12 +201,12 @@ class RunState:
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        labelled = values_in(line)
+        labeled = values_in(line)
         logged = TORCH_LOG.match(line.text)
-        if not labelled and not (logged and logged[1] in "IW"):  # these are only for the log of the rank
+        if not labeled and not (logged and logged[1] in "IW"):  # these are only for the log of the rank
             self.lines.append(line)
             del self.lines[:-LINES]
-        for label, value in labelled.items():
+        for label, value in labeled.items():
             values = self.rows.setdefault(label, {}).setdefault(line.rank, [])
             values.append(value)
             del values[:-LINES]

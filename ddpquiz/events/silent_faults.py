@@ -11,9 +11,9 @@ from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 
-_STEPS = 2  # of an optimizer, after which gradients must have been synchronised
+_STEPS = 2  # of an optimizer, after which gradients must have been synchronized
 EQUAL_STEPS = 3  # that must draw equal random numbers, or bring equal gradients, on all ranks
-_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronise by hand
+_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronize by hand
 _MOST_SETTINGS = 100  # of an optimizer that a rank reports
 
 
@@ -22,8 +22,8 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
     if timeline.failed:
         return []
     drift = [
-        *_never_synchronised(timeline, script),
-        *_stepped_unsynchronised(timeline, script),
+        *_never_synchronized(timeline, script),
+        *_stepped_unsynchronized(timeline, script),
         *_unreduced_gradients(timeline, script),
         *_unlike_optimizers(timeline, script),
     ]
@@ -36,7 +36,7 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
     ]
 
 
-def _never_synchronised(timeline: Timeline, script: str) -> Iterator[str]:
+def _never_synchronized(timeline: Timeline, script: str) -> Iterator[str]:
     """A DDP model exists, optimizers step, and nothing but single numbers is ever reduced after that."""
     trained = [rank for rank in timeline.training.values() if rank.wrapped_at is not None and rank.all_steps >= _STEPS]
     if not trained or any(rank.passes or rank.unsynced for rank in timeline.training.values()):
@@ -75,14 +75,14 @@ def at(script: str, line: int) -> str:
     return f"{format_place(script, line)}: " if line else ""
 
 
-def _stepped_unsynchronised(timeline: Timeline, script: str) -> Iterator[str]:
+def _stepped_unsynchronized(timeline: Timeline, script: str) -> Iterator[str]:
     """An optimizer steps with gradients that each rank has accumulated for itself, inside no_sync."""
     worst = max(timeline.training.values(), key=lambda rank: len(rank.unsynced), default=None)
     if worst is None or not worst.unsynced or _averages_by_hand(timeline):
         return
     count, off_at = len(worst.unsynced), worst.switched_off_at
     line = worst.unsynced[0][0] if off_at is None else off_at
-    after = ", after the last pass that DDP synchronised" if any(synced for _, synced in worst.unsynced) else ""
+    after = ", after the last pass that DDP synchronized" if any(synced for _, synced in worst.unsynced) else ""
     of = f"{count:,} of {plural(worst.all_steps, 'step')}" if count < worst.all_steps else plural(count, "step")
     if off_at is None:
         yield (

@@ -273,11 +273,11 @@ def _second(month: str | None, day: str | None, clock: str) -> int | None:
     return ((int(month) * 31 + int(day)) * 24 + hours) * 3600 + minutes * 60 + seconds
 
 
-def without_front(line: str, *, labelled: bool) -> _Text:
-    """A line without what launchers and loggers put before it. `labelled` is True after srun --label."""
+def without_front(line: str, *, labeled: bool) -> _Text:
+    """A line without what launchers and loggers put before it. `labeled` is True after srun --label."""
     rank = local = second = None
     logged = False
-    if labelled and (label := _LABEL.match(line)):
+    if labeled and (label := _LABEL.match(line)):
         local, line = int(label[1]), line[label.end() :]
     at = 0
     while front := _FRONT.match(line, at):
@@ -494,11 +494,11 @@ class _Reader:
         try:
             with path.open("r", encoding="utf-8", errors="replace", newline="\n") as file:
                 pieces = iter(partial(file.readline, _LONGEST_LINE), "")
-                labelled, pieces = _is_labelled(pieces)
+                labeled, pieces = _is_labeled(pieces)
                 number, whole = 1, True
                 for piece in pieces:
                     for part in _parts(short_numbers(piece)):
-                        self._line(part, number, labelled=labelled)
+                        self._line(part, number, labeled=labeled)
                     whole = piece.endswith("\n")
                     number += whole
                 self._lines += number - whole
@@ -532,8 +532,8 @@ class _Reader:
 
     # A line, and what it belongs to.
 
-    def _line(self, raw: str, number: int, *, labelled: bool) -> None:
-        line = without_front(raw, labelled=labelled)
+    def _line(self, raw: str, number: int, *, labeled: bool) -> None:
+        line = without_front(raw, labeled=labeled)
         if line.second is not None:
             self._clock = line.second
         elif self._clock is not None:
@@ -825,18 +825,18 @@ def _parts(piece: str) -> Iterable[str]:
     return [part for part in piece.split("\r") if part.strip()]
 
 
-def _is_labelled(pieces: Iterator[str]) -> tuple[bool, Iterator[str]]:
+def _is_labeled(pieces: Iterator[str]) -> tuple[bool, Iterator[str]]:
     """Whether srun put the task in front of each line, by the first lines; and all lines."""
     first = [piece for _, piece in zip(range(50), pieces, strict=False)]
     written = [piece for piece in first if piece.strip()]
     labels = [label for piece in written if (label := _LABEL.match(piece))]
-    is_labelled = len(written) > 2 and len(labels) > 0.9 * len(written)
+    is_labeled = len(written) > 2 and len(labels) > 0.9 * len(written)
 
     def every() -> Iterator[str]:
         yield from first
         yield from pieces
 
-    return is_labelled, every()
+    return is_labeled, every()
 
 
 def read_error_file(values: object, name: str, rank: int | None) -> LoggedError | None:

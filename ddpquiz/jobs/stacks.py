@@ -290,7 +290,7 @@ class _TextReader:
         for number, line in enumerate(lines, 1):
             text, rank = short_numbers(line.rstrip()), None
             if text.startswith("[") or _LABEL.match(text):
-                front = without_front(text, labelled=not text.startswith("["))
+                front = without_front(text, labeled=not text.startswith("["))
                 text, rank = front.text.rstrip(), front.rank if front.rank is not None else front.local
             self._read(text, self._of_section if rank is None else rank, number)
         return [look for look in self._looks if look.threads]

@@ -83,7 +83,7 @@ def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
 
 
 def _lines_in_order(recorded: Iterable[events.Event]) -> Iterator[events.Event]:
-    """Yield the events; a labelled line is not earlier than those before it.
+    """Yield the events; a labeled line is not earlier than those before it.
 
     On a busy machine the report of a write may come so late that the line has the time at which it was read.
     """

@@ -127,7 +127,7 @@ def _buffers(plan: Plan) -> PlanLine:
         plan.memory.buffers / GIB,
         "GiB",
         "what ZeRO-3 gathers: two layers, embedding and head, and their gradients; all that the rank computes if it is"
-        " not sharded again + two tensors between stages + two neighbours' keys and values",
+        " not sharded again + two tensors between stages + two neighbors' keys and values",
         f"{f'({filled})' if parts else 0} / 2**30",
         "torch.distributed.fsdp.fully_shard",
         "fsdp-mechanics",

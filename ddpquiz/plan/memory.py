@@ -195,7 +195,7 @@ def buffer_parts(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[S
 
     ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one; those of
     embedding and head, which stay gathered. Without resharding, the weights and gradients of all layers. Pipeline: an
-    activation received and one sent. Context: the keys and values of a neighbour, twice.
+    activation received and one sent. Context: the keys and values of a neighbor, twice.
     """
     tokens = rank_tokens(layout, sizes.sequence)
     parts = _gathered(model, layout, sizes, held) if layout.zero >= 3 and layout.sharded_over > 1 else []

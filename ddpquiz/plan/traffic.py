@@ -203,7 +203,7 @@ def _pipeline_sends(layout: Layout, stage: int, times: int) -> int:
 
 
 def pipeline(layout: Layout, stage: int, times: int, activation: float) -> list[Traffic]:
-    """What a stage sends to its neighbours, for the bytes of one tensor."""
+    """What a stage sends to its neighbors, for the bytes of one tensor."""
     sends = _pipeline_sends(layout, stage, times)
     return [Traffic("pp", "send", layout.pp, sends, sends * activation)] if sends else []
 

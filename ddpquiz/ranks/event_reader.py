@@ -2,7 +2,7 @@
 
 Lines and events come through different pipes. After each write to a stream the rank reports the write on the event
 pipe, so a line is held back until its write was reported: whatever the rank does next is reported after that. Programs
-that the script starts write without a report; their lines are recognised by a later report, or after a while.
+that the script starts write without a report; their lines are recognized by a later report, or after a while.
 """
 
 import math

@@ -49,7 +49,7 @@ def require_demos() -> None:
 
 
 def probe_machine() -> Machine:
-    """What torch can use here. GPUs are counted in a child, since counting may initialise CUDA."""
+    """What torch can use here. GPUs are counted in a child, since counting may initialize CUDA."""
     import torch
     import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 """The process that has imported torch: it forks the ranks of runs within milliseconds, and kills them.
 
 The launcher sends it requests over a socketpair (messages.py) and gets reports. It has a single thread, never computes
-and never initialises CUDA, so the processes that it forks are as good as new. When the socket closes, for whatever
+and never initializes CUDA, so the processes that it forks are as good as new. When the socket closes, for whatever
 reason, it kills every process that it started, and ends.
 """
 

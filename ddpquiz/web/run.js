@@ -263,7 +263,7 @@ class Lanes {
         ratio,
         columns: width - NAMES - 8,
         stale: false,
-        colours: getComputedStyle(document.documentElement),
+        colors: getComputedStyle(document.documentElement),
       });
       for (const canvas of [this.canvas, this.drawn]) {
         canvas.width = Math.round(width * ratio);
@@ -280,7 +280,7 @@ class Lanes {
     this.paintBand(context, height);
     context.drawImage(this.drawn, 0, 0, width, height);
     const now = this.run.times[this.step];
-    context.fillStyle = this.colour("--fore");
+    context.fillStyle = this.color("--fore");
     if (now >= this.from && now <= this.to) context.fillRect(this.x(now) - 1, 0, 2, height - 18);
   }
 
@@ -293,21 +293,21 @@ class Lanes {
     const left = Math.max(this.x(start), NAMES);
     const right = Math.min(Math.max(this.x(end), left + 2), this.width);
     if (left > this.width || right < NAMES) return;
-    context.fillStyle = this.colour("--band");
+    context.fillStyle = this.color("--band");
     context.fillRect(left, 0, right - left, height - 18);
-    context.strokeStyle = this.colour("--accent");
+    context.strokeStyle = this.color("--accent");
     context.strokeRect(left, 0.5, right - left, height - 18);
   }
 
   paintLanes(context, height) {
-    const styles = { p: this.colour("--good"), c: this.colour("--accent"), w: this.hatching(context) };
+    const styles = { p: this.color("--good"), c: this.color("--accent"), w: this.hatching(context) };
     context.scale(this.ratio, this.ratio);
     context.font = "12px ui-monospace, 'DejaVu Sans Mono', monospace";
     context.textBaseline = "middle";
     this.lanes.forEach((lane, row) => {
       const top = row * this.height;
       const tall = Math.max(2, this.height - 6);
-      context.fillStyle = this.colour("--quiet");
+      context.fillStyle = this.color("--quiet");
       if (this.height > 12) context.fillText(`rank ${lane.rank}`, 0, top + this.height / 2);
       for (const [from, to, kind] of this.columnsOf(lane)) {
         context.fillStyle = styles[kind];
@@ -355,7 +355,7 @@ class Lanes {
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough * 0.999);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     let clear = 0;
-    context.fillStyle = this.colour("--quiet");
+    context.fillStyle = this.color("--quiet");
     for (
       let number = Math.ceil((this.from - this.first) / 1e6 / step);
       number * step * 1e6 + this.first <= this.to;
@@ -371,14 +371,14 @@ class Lanes {
     }
   }
 
-  colour(name) {
-    return this.colours.getPropertyValue(name).trim();
+  color(name) {
+    return this.colors.getPropertyValue(name).trim();
   }
 
   hatching(context) {
     const tile = element("canvas", { width: 6, height: 6 });
     const brush = tile.getContext("2d");
-    brush.strokeStyle = this.colour("--warn");
+    brush.strokeStyle = this.color("--warn");
     brush.lineWidth = 1.8;
     for (const shift of [-6, 0, 6]) {
       brush.beginPath();

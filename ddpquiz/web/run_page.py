@@ -211,15 +211,15 @@ class _Logs:
         """Columns; a line with a label has the label's number, or -1, and only its value as text."""
         places = {label: place for place, label in enumerate(self.labels)}
         lines = [line for _, line in self._lines]
-        labelled = [places.get(line.label, -1) if line.label is not None else -1 for line in lines]
+        labeled = [places.get(line.label, -1) if line.label is not None else -1 for line in lines]
         return {
             "steps": _differences([step for step, _ in self._lines]),
             "ranks": [line.rank for line in lines],
             "times": _differences([_microseconds(line.time) for line in lines]),
             "errors": [number for number, line in enumerate(lines) if line.stream == "stderr"],
-            "labels": labelled,
+            "labels": labeled,
             "texts": [
-                (line.value or "") if label >= 0 else line.text for line, label in zip(lines, labelled, strict=True)
+                (line.value or "") if label >= 0 else line.text for line, label in zip(lines, labeled, strict=True)
             ],
         }
 

@@ -1,4 +1,4 @@
-"""The page of a concept as HTML: lesson with its cards, commands, mistakes, demos, questions, labs, and its neighbours.
+"""The page of a concept as HTML: lesson with its cards, commands, mistakes, demos, questions, labs, and its neighbors.
 
 The answers are in the page, hidden until the learner asks or answers. `concept_data` is what the page's script needs
 to judge them.

@@ -46,7 +46,7 @@ def reduce_scatter(gradient: torch.Tensor) -> torch.Tensor:
 class ShardedLinear(nn.Module):
     """A linear layer without bias, of which each rank keeps its rows; n divides the number of rows.
 
-    `previous` and `following` are its neighbours in the model, or None at the ends.
+    `previous` and `following` are its neighbors in the model, or None at the ends.
     """
 
     def __init__(self, weight: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Checks that several micro-batches make one step with one synchronisation.
+"""Checks that several micro-batches make one step with one synchronization.
 
 torchrun --nproc-per-node 4 labs/gradient_accumulation/check.py gradient_accumulation.py --seed 7
 """

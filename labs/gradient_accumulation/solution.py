@@ -1,4 +1,4 @@
-"""Gradient accumulation: several micro-batches, one synchronisation, one step."""
+"""Gradient accumulation: several micro-batches, one synchronization, one step."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""Checks the exchange between neighbours against one process that holds the whole rod.
+"""Checks the exchange between neighbors against one process that holds the whole rod.
 
 torchrun --nproc-per-node 4 labs/repair_halo_exchange/check.py repair_halo_exchange.py --seed 7
 """
@@ -24,9 +24,9 @@ for _ in check.seeds():
         inner = (rod[:-2] + rod[1:-1] + rod[2:]) / 3
         rod = torch.cat([rod[:1], inner, rod[-1:]])
 
-    neighbours = (rank > 0) + (rank < n - 1)
+    neighbors = (rank > 0) + (rank < n - 1)
     check.delay()
-    with check.phase("smoothing", steps=steps, neighbours=neighbours):
+    with check.phase("smoothing", steps=steps, neighbors=neighbors):
         check.learner.smooth(piece, steps)
     assert same(piece, rod.split(sizes)[rank], tolerance=1e-5, what="the piece"), (
         "each rank holds its piece of the smoothed rod"

@@ -107,7 +107,7 @@ def test_a_narrow_terminal_shows_the_card_and_the_way_out(home):
     assert terminal.wait("Front of one").endswith("? help · q quit")
 
 
-def test_no_colour_is_no_colour(home):
+def test_no_color_is_no_color(home):
     terminal = sample(home, "study", NO_COLOR="1")
     terminal.wait("Front of one")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw.split(ENTER_SCREEN)[1])

@@ -74,7 +74,7 @@ ROWS = [
     (DOCS, "RPC and the parameter server", ["parameter-server/rpc-status", "parameter-server/rpc-in-maintenance", "parameter-server/pull-and-push", "parameter-server/in-pytorch", "parameter-server/one-round", "demo: parameter_server"]),
     (DOCS, "backends", ["backends/what-a-backend-does", "backends/both-backends", "backends/mpi", "backends/nccl-without-gpus", "backends/count-on-the-cpu", "backends/what-gloo-can-do", "demo: collectives"]),
     (DOCS, "environment variables", ["process-group-init/the-four-variables", "torchrun-launch/local-rank-from-env", "process-group-init/which-variables", "torchrun-launch/rank-on-a-node", "demo: launch"]),
-    (DOCS, "ways to initialise, and shutdown", ["process-group-init/arguments-or-variables", "process-group-init/twice-and-destroy", "process-group-init/without-any-variable", "process-group-init/called-twice", "demo: launch"]),
+    (DOCS, "ways to initialize, and shutdown", ["process-group-init/arguments-or-variables", "process-group-init/twice-and-destroy", "process-group-init/without-any-variable", "process-group-init/called-twice", "demo: launch"]),
     (DOCS, "groups", ["devicemesh-dtensor/process-group", "devicemesh-dtensor/who-calls-new-group", "devicemesh-dtensor/not-a-member", "devicemesh-dtensor/first-of-the-group", "devicemesh-dtensor/groups-in-another-order"]),
     (DOCS, "synchronous and asynchronous calls", ["collective-ops/async-op", "backends/returned-is-queued", "backends/wait-blocks-the-stream", "backends/returned-or-done", "backends/what-wait-holds-up"]),
     (DOCS, "collectives on objects", ["collective-ops/price-of-object-collectives", "collective-ops/how-many-inside", "backends/what-gloo-can-do"]),

@@ -80,7 +80,7 @@ def test_two_cards_that_say_the_same_are_named_and_a_card_beside_its_question_is
 def test_hard_prose_has_a_higher_grade_and_drawings_do_not_count():
     easy = "Each rank has a part. It sends it on."
     hard = (
-        "Asynchronous communication necessitates considerably sophisticated synchronisation infrastructure throughout."
+        "Asynchronous communication necessitates considerably sophisticated synchronization infrastructure throughout."
     )
     assert reading_grade(easy) < 5
     assert reading_grade(hard) > 12

@@ -24,7 +24,7 @@ SEEDS = [
     (CHEAT_SHEET, "two common strategies", ["why-distribute/data-or-model", "model-parallelism/what-it-means"]),
     (
         CHEAT_SHEET,
-        "why synchronisation matters",
+        "why synchronization matters",
         ["why-distribute/key-challenge", "sync-vs-async/two-prices", "data-parallelism/is-synchronising-necessary", "data-parallelism/why-replicas-stay-equal"],
     ),
     (CHEAT_SHEET, "the role of a parameter server", ["parameter-server/role", "parameter-server/pull-and-push"]),
@@ -37,10 +37,10 @@ SEEDS = [
     (CHEAT_SHEET, "why use it for large datasets", ["why-distribute/longer-dataset", "data-parallelism/what-limits-scaling"]),
     # explain
     (CHEAT_SHEET, "explain data against model parallelism", ["data-parallelism/data-or-model"]),
-    (CHEAT_SHEET, "describe why synchronise, and accuracy", ["data-parallelism/why-synchronise", "parameter-server/sync-server-equals"]),
+    (CHEAT_SHEET, "describe why synchronize, and accuracy", ["data-parallelism/why-synchronise", "parameter-server/sync-server-equals"]),
     # practice, each with its mistakes
     (CHEAT_SHEET, "practice 1: its main purpose", ["why-distribute/two-needs"]),
-    (CHEAT_SHEET, "practice 2: the call that initialises", ["process-group-init/which-call"]),
+    (CHEAT_SHEET, "practice 2: the call that initializes", ["process-group-init/which-call"]),
     (CHEAT_SHEET, "practice 3: what print(rank, world_size) prints", ["process-group-init/names-are-not-settings"]),
     (CHEAT_SHEET, "practice 4: world_size left out", ["process-group-init/rank-without-size", "process-group-init/arguments-or-variables"]),
     (CHEAT_SHEET, "practice 5: rank and size of four processes", ["process-group-init/rank-and-size-of-each", "process-group-init/order-of-a-script"]),
@@ -79,14 +79,14 @@ SEEDS = [
     # cards
     (DDP_CARDS, "what DDP is", ["ddp-mechanics/what-ddp-is"]),
     (DDP_CARDS, "DDP instead of DataParallel", ["dataparallel-vs-ddp/process-or-thread", "dataparallel-vs-ddp/why-ddp-is-faster"]),
-    (DDP_CARDS, "how DDP synchronises", ["ddp-mechanics/when-gradients-travel", "ddp-mechanics/sum-or-mean"]),
+    (DDP_CARDS, "how DDP synchronizes", ["ddp-mechanics/when-gradients-travel", "ddp-mechanics/sum-or-mean"]),
     (DDP_CARDS, "the role of init_process_group", ["process-group-init/what-init-does"]),
     (DDP_CARDS, "what to do with the dataset", ["distributed-sampler/must-you", "distributed-sampler/what-it-does"]),
     # questions
     (DDP_CARDS, "what DDP primarily helps with", ["ddp-mechanics/rows-per-rank"]),
-    (DDP_CARDS, "the function that initialises communication", ["process-group-init/which-call"]),
+    (DDP_CARDS, "the function that initializes communication", ["process-group-init/which-call"]),
     (DDP_CARDS, "the purpose of DistributedSampler", ["distributed-sampler/no-sampler", "distributed-sampler/what-holds-by-default"]),
-    (DDP_CARDS, "how model updates are synchronised", ["ddp-mechanics/which-call-sends", "ddp-mechanics/events-of-backward"]),
+    (DDP_CARDS, "how model updates are synchronized", ["ddp-mechanics/which-call-sends", "ddp-mechanics/events-of-backward"]),
     (DDP_CARDS, "DDP compared to DataParallel", ["dataparallel-vs-ddp/how-many-processes", "dataparallel-vs-ddp/one-machine"]),
     # explain
     (DDP_CARDS, "explain how DDP trains", ["ddp-mechanics/how-ddp-works"]),
@@ -105,8 +105,8 @@ SEEDS = [
     (INTERVIEW, "1: what distributed data parallelism is", ["ddp-mechanics/rows-per-rank", "data-parallelism/order-of-one-step"]),
     (INTERVIEW, "2: how DDP works", ["ddp-mechanics/after-wrapping"]),
     (INTERVIEW, "3: its benefits", ["data-parallelism/state-per-gpu", "why-distribute/parameters-under-ddp", "global-batch-size/larger-batch-same-data"]),
-    (INTERVIEW, "4: how to initialise", ["process-group-init/order-of-a-script", "ddp-mechanics/wrap-before-init"]),
-    (INTERVIEW, "5: how gradients are synchronised", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
+    (INTERVIEW, "4: how to initialize", ["process-group-init/order-of-a-script", "ddp-mechanics/wrap-before-init"]),
+    (INTERVIEW, "5: how gradients are synchronized", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
     (INTERVIEW, "7: common issues", ["train-script/mock-data-test", "train-script/loader-share", "train-script/only-rank-0-evaluates", "ddp-mechanics/changed-replica", "ddp-pitfalls/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
     (INTERVIEW, "8: monitoring, and barrier", ["train-script/number-for-the-log", "train-script/who-writes-the-log", "train-script/after-the-barrier", "train-script/monitor-a-job", "train-script: SummaryWriter", "collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),

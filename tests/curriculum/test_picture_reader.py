@@ -58,7 +58,7 @@ FAULTY = {
     "another root": ('role="img"', 'role="list"', [(1, 1, 'a picture begins with `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 360 ..." role="img">`')]),
     "no title": ("<title>A ring</title>", "", [(1, 1, "`<title>` is missing or empty; say in words what is shown")]),
     "an empty description": ("Four ranks.", " ", [(1, 1, "`<desc>` is missing or empty; say in words what is shown")]),
-    "a colour": ('class="rank-0"', 'fill="black"', [(4, 3, "`fill` is not allowed here; a class of ddpquiz/web/pictures.css gives it its look")]),
+    "a color": ('class="rank-0"', 'fill="black"', [(4, 3, "`fill` is not allowed here; a class of ddpquiz/web/pictures.css gives it its look")]),
     "a style": ('class="rank-0"', 'style="fill: #fff"', [(4, 3, "`style` is not allowed here; a class of ddpquiz/web/pictures.css gives it its look")]),
     "a script": ("</svg>", "<script>alert(1)</script></svg>", [(6, 1, "`<script>` is not allowed; a picture consists of svg, title, desc, rect, path, text")]),
     "a file of others": ("</svg>", '<image href="https://example.org/x.png"/></svg>', [(6, 1, "`<image>` is not allowed; a picture consists of svg, title, desc, rect, path, text")]),

@@ -48,10 +48,10 @@ SILENT = {
     "they cost next to nothing": lambda: repeat(
         60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
     ),
-    "a step has one synchronised pass": lambda: repeat(
+    "a step has one synchronized pass": lambda: repeat(
         6, lambda program, _: program.bucket(8).bucket(8, 1).mark(OptimizerStep)
     ),
-    "passes inside no_sync are not synchronised": lambda: repeat(
+    "passes inside no_sync are not synchronized": lambda: repeat(
         6, lambda program, _: program.mark(SyncPaused).compute(0.1).mark(SyncResumed).bucket(8).mark(OptimizerStep)
     ),
     "both come last in turn": lambda: repeat(
@@ -85,7 +85,7 @@ def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
     assert only(program) == (
         snapshot(
             "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
-            "forward pass whether to synchronise: put it inside no_sync() too."
+            "forward pass whether to synchronize: put it inside no_sync() too."
         )
     )
 
@@ -155,7 +155,7 @@ def test_calls_that_bring_as_much_as_before_or_now_more_now_less_are_not(sizes):
 def test_barriers_in_a_loop_are_named():
     assert only(barriers()) == (
         snapshot(
-            "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
+            "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronize ranks "
             "already: a barrier is needed only for what happens outside torch, such as files."
         )
     )

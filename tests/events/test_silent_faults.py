@@ -123,15 +123,15 @@ LOAD = "if {}:\n    net(torch.ones(1, 8)).sum().backward(); early.step(); early.
 AVERAGE = "for each in net.parameters(): dist.all_reduce(each.data); each.data.div_(world)"
 DRIFTS = {
     "right": ({}, None),
-    "accumulated, the last pass synchronised": (
+    "accumulated, the last pass synchronized": (
         {"around": "nullcontext() if step % 4 == 3 else model.no_sync()", "every": 4},
         None,
     ),
-    "accumulated, the first pass synchronised": (
+    "accumulated, the first pass synchronized": (
         {"around": "nullcontext() if step % 4 == 0 else model.no_sync()", "every": 4},
         snapshot(
             "train.py:20: 2 steps of the optimizer used gradients that each rank had accumulated for itself inside "
-            "no_sync(), after the last pass that DDP synchronised: the replicas drift apart. The last forward and "
+            "no_sync(), after the last pass that DDP synchronized: the replicas drift apart. The last forward and "
             "backward pass before each step must be outside no_sync()."
         ),
     ),
@@ -150,7 +150,7 @@ DRIFTS = {
             "every": 4,
         },
         snapshot(
-            "train.py:16: 2 steps of the optimizer used gradients that each rank had accumulated for itself, because require_backward_grad_sync was off in the forward pass, after the last pass that DDP synchronised: the replicas drift apart. DDP reads it in the forward pass: set it before the last forward pass of each step, not between forward and backward."
+            "train.py:16: 2 steps of the optimizer used gradients that each rank had accumulated for itself, because require_backward_grad_sync was off in the forward pass, after the last pass that DDP synchronized: the replicas drift apart. DDP reads it in the forward pass: set it before the last forward pass of each step, not between forward and backward."
         ),
     ),
     "a step too many at the end": (

@@ -53,7 +53,7 @@ FRONTS = {
     "Ray": lambda line: f"(WorkerDict pid=3490362) {line}",
     "Ray on another machine": lambda line: f"(RayWorkerWrapper pid=270291, ip=192.0.2.4) {line}",
     "torchrun --tee": lambda line: f"[default0]:{line}",
-    "colours": lambda line: f"\x1b[32m{line}\x1b[0m",
+    "colors": lambda line: f"\x1b[32m{line}\x1b[0m",
     "srun --label of a node": lambda line: f"0: {line}",
     "a progress bar": lambda line: f"  5%|#    | 1/20 [00:01<00:19]\r 10%|##   | 2/20 [00:02<00:18]\r{line}",
     "a line that another rank has not ended": lambda line: f"loading{line}" if line.startswith("[rank") else line,

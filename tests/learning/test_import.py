@@ -39,7 +39,7 @@ BROKEN = {
     ),
     "no log": (lambda told: told.pop("log"), "is damaged, so nothing was imported: it has no `log`."),
     "no row": (lambda told: told["log"].append(3), "row 4 of its log has fields that no row has"),
-    "field": (row(0, colour="red"), "row 1 of its log has fields that no row has"),
+    "field": (row(0, color="red"), "row 1 of its log has fields that no row has"),
     "missing": (lambda told: told["log"][0].pop("item"), "row 1 of its log has no valid `item`"),
     "type": (row(0, grade="3"), "row 1 of its log has no valid `grade`"),
     "truth": (row(0, grade=True), "row 1 of its log has no valid `grade`"),

@@ -130,7 +130,7 @@ def test_days_are_days(progress):
 
 POINTS = (
     PointRow("every rank sends", True),
-    PointRow("to its neighbour", False, True),
+    PointRow("to its neighbor", False, True),
     PointRow("twice round", True, True),
 )
 

@@ -91,10 +91,10 @@ def test_texts_drawn_without_a_parser_look_as_its_rules_say(width):
     assert plain == TEXTS
 
 
-def test_python_has_colours_and_what_is_none_is_left_alone():
+def test_python_has_colors_and_what_is_none_is_left_alone():
     shown = python("for x in range(2):\n    print(f'{x}', y.all, 1.5)  # no\n")
-    coloured = [(shown.plain[span.start : span.end], span.style) for span in shown.spans]
-    assert [each for each in coloured if each[1] != "good"] == [
+    colored = [(shown.plain[span.start : span.end], span.style) for span in shown.spans]
+    assert [each for each in colored if each[1] != "good"] == [
         ("for", "accent"),
         ("in", "accent"),
         ("range", "accent"),
@@ -103,7 +103,7 @@ def test_python_has_colours_and_what_is_none_is_left_alone():
         ("1.5", "warn"),
         ("# no", "quiet"),
     ]
-    assert any(style == "good" for _, style in coloured)
+    assert any(style == "good" for _, style in colored)
     for fragment in ("  x = 1\ny = (", 'x = """abc', "if x:\n        a\n   b", "a ? b", "$ torchrun x", "x = \\"):
         assert python(fragment).plain == fragment
 

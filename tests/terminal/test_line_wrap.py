@@ -19,9 +19,9 @@ from ddpquiz.terminal.kit.layout import Barred, columns, show
 COMMAND = "torchrun --nproc-per-node 4 --local-ranks-filter 0 demos/allreduce.py --size 300"
 
 
-def drawn(page, width, *, coloured=False):
+def drawn(page, width, *, colored=False):
     console = style.console(io.StringIO(), width=width)
-    console._color_system = style.Console(color_system="256")._color_system if coloured else None
+    console._color_system = style.Console(color_system="256")._color_system if colored else None
     with console.capture() as captured:
         show(console, columns([("", page)]))
     return "\n".join(line.strip() for line in captured.get().splitlines())
@@ -114,19 +114,19 @@ def test_code_beside_a_bar_is_folded_as_well():
     )
 
 
-def test_without_colours_code_in_a_sentence_keeps_its_backticks():
+def test_without_colors_code_in_a_sentence_keeps_its_backticks():
     look = style.prose("Look at `all-to-all before` and **rows**.")
     assert drawn(look, 60) == "Look at `all-to-all before` and rows."
-    assert "`" not in drawn(look, 60, coloured=True)
+    assert "`" not in drawn(look, 60, colored=True)
 
 
 def test_with_no_color_code_in_a_sentence_keeps_its_backticks(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "`x`" in drawn(style.prose("sum of `x`"), 60, coloured=True)
+    assert "`x`" in drawn(style.prose("sum of `x`"), 60, colored=True)
 
 
-@pytest.mark.parametrize("coloured", [True, False])
-def test_a_command_in_a_sentence_stays_on_one_line_where_it_fits_on_one(coloured):
+@pytest.mark.parametrize("colored", [True, False])
+def test_a_command_in_a_sentence_stays_on_one_line_where_it_fits_on_one(colored):
     text = style.prose("Everything here begins with `torchrun train.py --lr 1`, not python.")
-    assert any("torchrun train.py --lr 1" in line for line in drawn(text, 40, coloured=coloured).splitlines())
+    assert any("torchrun train.py --lr 1" in line for line in drawn(text, 40, colored=colored).splitlines())
     assert max(map(len, drawn(text, 20).splitlines())) <= 20

@@ -8,7 +8,7 @@ from run_program import sample
 
 @pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
-def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
+def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_color(home, less):
     terminal = sample(home, "learn", "ring", "--lesson", height=10, LESSCHARSET="utf-8", **less)
     assert terminal.wait("space next page, b page back, q quit" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"

@@ -192,7 +192,7 @@ def test_text_cannot_steer_the_terminal():
     assert terminal.lines()[0] == "a]0;titleb[2Jc31m"
 
 
-def test_no_color_leaves_no_colour():
+def test_no_color_leaves_no_color():
     terminal = Terminal(no_color=True)
     terminal.screen.paint(Text("good", style="good"), Text("foot", style="title"))
     frame = terminal.file.getvalue()

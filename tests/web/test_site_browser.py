@@ -343,8 +343,8 @@ def test_a_line_at_fault_is_chosen_and_a_wrong_one_says_why(opened, shipped):
 
 TEXTS = """figure => {
   const [back, view] = [getComputedStyle(document.documentElement).backgroundColor, figure.firstElementChild.viewBox.baseVal];
-  const light = colour => {
-    const parts = colour.match(/[\\d.]+/g).map(Number);
+  const light = color => {
+    const parts = color.match(/[\\d.]+/g).map(Number);
     const linear = parts.slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   };

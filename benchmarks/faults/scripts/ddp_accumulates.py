@@ -1,4 +1,4 @@
-"""Three micro-batches in no_sync, and the fourth one synchronises, then the step."""
+"""Three micro-batches in no_sync, and the fourth one synchronizes, then the step."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""One rank counts its micro-batches otherwise, and does not synchronise where the others do."""
+"""One rank counts its micro-batches otherwise, and does not synchronize where the others do."""
 
 import contextlib
 

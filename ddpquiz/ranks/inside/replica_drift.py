@@ -38,7 +38,7 @@ class _Model:
     number: int
     known: set[int]
     frozen: list[tuple[str, Any]]  # that needed no gradient when the model was wrapped
-    in_world: bool  # every rank holds a replica, and nothing but DDP synchronises
+    in_world: bool  # every rank holds a replica, and nothing but DDP synchronizes
     alone: bool  # no other rank is in its group
 
 
@@ -89,7 +89,7 @@ class DriftMarks:
         return next((each.number for each in self._models if each.model() is model and changed), 0)
 
     def forward(self, model: Any) -> None:
-        """Report a forward pass to train of a DDP model that does not synchronise, outside no_sync."""
+        """Report a forward pass to train of a DDP model that does not synchronize, outside no_sync."""
         if not model.require_backward_grad_sync and model.training and torch.is_grad_enabled():
             number = next((each.number for each in self._models if each.model() is model), 0)
             if number and not self._in_no_sync:

@@ -1,4 +1,4 @@
-"""Python code in the colours of the other text.
+"""Python code in the colors of the other text.
 
 Python's own tokenizer reads it. The lexer of a library would take 17 ms to start, for which the first step waits.
 """
@@ -30,7 +30,7 @@ def python_lines(text: str) -> list[Text]:
 
 
 def python(text: str) -> Text:
-    """Draw lines of Python; what follows a place that is no Python has no colours."""
+    """Draw lines of Python; what follows a place that is no Python has no colors."""
     text = plain(text).expandtabs(4).rstrip("\n")
     drawn, before = Code(text), ""
     starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))

@@ -231,7 +231,7 @@ def show_paged(console: Console, page: RenderableType) -> None:
 
 def _read(pager: list[str], text: str) -> bool:
     """Show a text in a pager, and wait until it ends; return False if the pager cannot be started."""
-    environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colours as colours
+    environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colors as colors
     try:
         process = subprocess.Popen(
             pager, stdin=subprocess.PIPE, encoding=sys.stdout.encoding, errors="replace", env=environment

@@ -20,11 +20,11 @@ _PIECE = re.compile(r"(?<!\w)[frbFRB]{0,2}(?:\"[^\"]*\"|'[^']*')|(?P<comment>(?:
 
 
 class Prose(Text):
-    """A paragraph with code in backticks; with colours, the backticks are not shown."""
+    """A paragraph with code in backticks; with colors, the backticks are not shown."""
 
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines; code stays on one line where it fits on one."""
-        coloured = console.color_system is not None and not console.no_color
+        colored = console.color_system is not None and not console.no_color
         code = _INLINE.finditer(self.plain)
         pieces = self.divide([at for part in code for at in (part.start(), part.start(1), part.end(1), part.end())])
         shown = self.blank_copy()
@@ -32,7 +32,7 @@ class Prose(Text):
             is_code, is_tick = number % 4 == 2, number % 2 == 1
             if is_code and piece.cell_len + _AROUND <= width:
                 piece.plain = piece.plain.replace(" ", _NO_BREAK)
-            if not (is_tick and coloured):
+            if not (is_tick and colored):
                 shown.append_text(piece)
         lines = shown.wrap(console, width, **how)
         for line in lines:

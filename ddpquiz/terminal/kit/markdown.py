@@ -1,4 +1,4 @@
-"""The Markdown of a lesson as a terminal shows it, in the colours of the other text."""
+"""The Markdown of a lesson as a terminal shows it, in the colors of the other text."""
 
 from collections.abc import Iterator
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The few colours that have a meaning, and text from content files made safe to show."""
+"""The few colors that have a meaning, and text from content files made safe to show."""
 
 import re
 import sys
@@ -14,8 +14,8 @@ from rich.theme import Theme
 from ddpquiz.safe_text import plain as plain  # noqa: PLC0414  # it belongs to what this module offers
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
 
-# Fixed colours halfway between black and white, readable on dark and on light terminals.
-# No information is conveyed by colour alone: with NO_COLOR the words remain.
+# Fixed colors halfway between black and white, readable on dark and on light terminals.
+# No information is conveyed by color alone: with NO_COLOR the words remain.
 THEME = Theme(
     {
         "good": "color(28)",  # green
@@ -24,7 +24,7 @@ THEME = Theme(
         "accent": "color(32)",  # blue
         "title": "bold color(32)",  # of a section
         "code": "color(30)",  # teal
-        "quiet": "color(243)",  # grey: can be skipped
+        "quiet": "color(243)",  # gray: can be skipped
         "key": "bold",  # a key to press
         "head": "bold",
         # names that rich.markdown uses
@@ -74,7 +74,7 @@ def complaints() -> Console:
 def prose(text: str, style: str = "") -> Text:
     """Draw a paragraph of content: `code`, **strong** and *stressed* are styled, everything else is plain text.
 
-    Without colours, code stays in backticks, so that sentences remain readable. Line breaks of the file inside a
+    Without colors, code stays in backticks, so that sentences remain readable. Line breaks of the file inside a
     paragraph are joined; lists, indented lines and empty lines stay.
     """
     text = _unwrapped(plain(text).strip("\n"))

@@ -1,4 +1,4 @@
-"""The page of `ddpquiz stats`: figures as text, with bars and colours added where there is room."""
+"""The page of `ddpquiz stats`: figures as text, with bars and colors added where there is room."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -59,7 +59,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 @lru_cache(1)
 def _drawn(text: str, width: int) -> list[list[list[StyledText]]]:
-    """The lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
+    """The lines in colors, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 
     lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]

@@ -100,7 +100,7 @@ SAME = (
 
 def comparison_page(comparison: Comparison, names: Sequence[str]) -> RenderableType:
     """Draw how two runs differ; `names` are those of their files."""
-    parts: list[RenderableType] = [_header(name, each) for name, each in zip(names, _labelled(comparison), strict=True)]
+    parts: list[RenderableType] = [_header(name, each) for name, each in zip(names, _labeled(comparison), strict=True)]
     if not comparison.differs:
         return Group(*parts, Text(), prose(SAME))
     parts += section("Time of an average rank", _time_changes(comparison))
@@ -117,12 +117,12 @@ def comparison_page(comparison: Comparison, names: Sequence[str]) -> RenderableT
     return Group(*parts, *section("Computing of each rank", _computing(comparison)))
 
 
-def _labelled(comparison: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
+def _labeled(comparison: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
     return ("A", comparison.a), ("B", comparison.b)
 
 
-def _header(name: str, labelled: tuple[str, ComparedRun]) -> Text:
-    label, run = labelled
+def _header(name: str, labeled: tuple[str, ComparedRun]) -> Text:
+    label, run = labeled
     ranks = plural(run.ranks, "rank")
     text = Text.assemble((label, "head"), plain(f"  {name}: {ranks}, {format_seconds(run.seconds)}"))
     return text.append(plain(f"; it failed: {run.why}"), style="bad") if run.why else text

@@ -13,7 +13,7 @@ from typing import TypeVar
 from rich.cells import cell_len
 
 from ddpquiz.events.formatting import format_ranks
-from ddpquiz.events.run_frame import DIGITS, DONE, LabelledValue, RankColumn, RunFrame, has_numbers, shortened
+from ddpquiz.events.run_frame import DIGITS, DONE, LabeledValue, RankColumn, RunFrame, has_numbers, shortened
 from ddpquiz.events.run_state import LINES
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, StyledText, TextLines
 from ddpquiz.terminal.kit.style import plain
@@ -98,7 +98,7 @@ def charts(shown: RunFrame, series: dict[str, dict[int, list[float]]], width: in
     return TextLines(_beside([lines for lines in drawn if lines], width))
 
 
-def _count(row: dict[int, LabelledValue]) -> int:
+def _count(row: dict[int, LabeledValue]) -> int:
     return max((len(value.values) for value in row.values()), default=0)
 
 
@@ -123,7 +123,7 @@ def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
     return [label for label in shown.values if label in newest]
 
 
-def _cells(row: dict[int, LabelledValue], columns: _Columns, *, bars: bool) -> list[Cell]:
+def _cells(row: dict[int, LabeledValue], columns: _Columns, *, bars: bool) -> list[Cell]:
     """The last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: _numbers_in(value.values) for rank, value in row.items()} if bars else {}
     low, high = scale(numbers.values())
@@ -188,7 +188,7 @@ def _cut(text: str, width: int) -> str:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
-_COLOURS = ("accent", "warn", "good", "code", "quiet")  # all but the one for errors
+_COLORS = ("accent", "warn", "good", "code", "quiet")  # all but the one for errors
 _HEIGHT = 6  # lines of a chart, without its title and its axis
 _NARROWEST = 44  # columns of a chart
 _MOST = 144  # numbers in a curve: two for each column of the widest chart
@@ -240,7 +240,7 @@ def _thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
 
 
 def _extremes(numbers: Sequence[float], most: int) -> Sequence[float]:
-    """At most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
+    """At most `most` numbers: of neighbors the one that is not finite or is farthest from the mean of all."""
     if len(numbers) <= most:
         return numbers
     finite = [number for number in numbers if math.isfinite(number)]
@@ -262,7 +262,7 @@ def _chart(title: str, series: dict[int, list[float]], span: str, width: int) ->
     canvas = _Canvas(columns, _HEIGHT)
     last: dict[int, list[int]] = {}
     for rank, numbers in reversed(series.items()):  # the first rank lies on top
-        row = canvas.draw(numbers, low, (high - low) or 1.0, _COLOURS[rank % len(_COLOURS)])
+        row = canvas.draw(numbers, low, (high - low) or 1.0, _COLORS[rank % len(_COLORS)])
         last.setdefault(row, []).append(rank)
     lines: list[list[StyledText]] = [[(" " * left + "  ", ""), (title, "head")]]
     for row in range(_HEIGHT):
