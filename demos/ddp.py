@@ -80,6 +80,7 @@ def train(
         (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
         alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
     show("weights after training", model.weight)
+    show("weights of one process", alone)
     if args.perturb is None:
         assert torch.allclose(model.weight, alone, atol=1e-5), "training ends where one process ends on the whole batch"
     else:

@@ -439,6 +439,12 @@ enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
     assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
 
 
+def test_where_a_listing_answers_the_last_sentence_of_the_text_the_key_says_so(progress):
+    asks = replace(STEPS, steps=(LessonStep("What do both hold?", SUM), *LESSON[1:]))
+    assert "\nenter run it and see · " in screen(lesson(progress, concept=asks))
+    assert "\nenter run it · " in screen(lesson(progress))
+
+
 def test_a_skipped_step_says_how_to_go_back_and_is_done_once_it_is_done(progress):
     seat = lesson(progress, 2)
     press(seat, "enter", "s")  # the word "six", typed where a number is asked

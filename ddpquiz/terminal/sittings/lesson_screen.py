@@ -373,7 +373,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         names = {
             _Page.LISTING: "show the code",
             _Page.ASK: "answer",
-            _Page.RESULT: "run it",
+            _Page.RESULT: "run it and see" if self.step.text.rstrip().endswith("?") else "run it",
             _Page.CHANGED: "change the line",
             _Page.DEMO: "run the demo",
             _Page.SEEN: "go on",
