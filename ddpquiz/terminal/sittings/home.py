@@ -320,7 +320,7 @@ def _new(now: Standing) -> str:
         return "none left"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, of the lessons that you have begun"
-    return f"{plural(now.begun, 'card')} begun today, of the {NEW_A_DAY} of a day; {now.new} more wait for other days"
+    return f"{plural(now.begun, 'card')} begun today, which is enough for a day; {now.new} more wait"
 
 
 def due(now: Standing) -> str:
