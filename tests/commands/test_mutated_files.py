@@ -39,10 +39,10 @@ def test_a_progress_file_whose_header_names_a_format_that_sqlite_never_wrote_is_
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(DATA)))
-def test_a_number_may_have_any_length_wherever_one_stands(tmp_path, path):
+def test_a_number_may_have_any_length_wherever_one_stands(tmp_path, scale, path):
     lines = path.read_text("utf-8", errors="replace").splitlines(keepends=True)
     places = {re.sub(r"\d+", "N", line): number for number, line in enumerate(lines) if re.search(r"\d", line)}
-    for number in list(places.values())[:200]:
+    for number in list(places.values())[: 200 : scale(5, 1)]:
         for digits in re.finditer(r"\d+", lines[number]):
             line = lines[number][: digits.end()] + "7" * 5000 + lines[number][digits.end() :]
             foreign = tmp_path / path.name

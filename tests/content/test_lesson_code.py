@@ -32,6 +32,7 @@ STEPS = [concept for concept in load().concepts if concept.in_steps]
 
 
 @pytest.mark.slow
+@pytest.mark.case("listings", lambda concept: [step.listing for step in concept.steps])
 @pytest.mark.parametrize("concept", STEPS, ids=[concept.id for concept in STEPS])
 def test_the_listings_of_a_lesson_and_their_changes_print_what_the_lesson_says(concept):
     assert [(ran.step + 1, ran.complaints) for ran in run_listings([concept]) if ran.complaints] == []

@@ -2,11 +2,14 @@
 
 import textwrap
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, OBJECTS, UNEVEN
+
+pytestmark = passed.ENGINE
 
 NO_FILE = "That path must exist where this rank runs."
 

@@ -1,11 +1,14 @@
 """Which ranks a script singles out where it prepares a call."""
 
+import passed
 import pytest
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.script_analysis import special_ranks
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
+
+pytestmark = passed.ENGINE
 
 SCRIPTS = {
     "in the call": (1, "dist.broadcast(torch.ones(4 + 3 * (rank == 1 and step == 0)), src=0)", {1}),

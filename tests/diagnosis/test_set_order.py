@@ -2,12 +2,15 @@
 
 import textwrap
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, of, run
 
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.events.event import Note, Output
+
+pytestmark = passed.ENGINE
 
 LOOPS = {
     "for x in {'a', 'b'}: pass": 1,

@@ -5,11 +5,14 @@ Beside each fault stands a job that looks like it and where nothing differs.
 
 import textwrap
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
 from ddpquiz.diagnosis.diagnosis import OTHER_TENSORS
+
+pytestmark = passed.ENGINE
 
 LOOP = """\
 tensors = {"w": torch.ones(4), "b": torch.ones(10), "g": torch.ones(3)}

@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from rank_events import Rank, began
@@ -11,6 +12,8 @@ from real_run import end, run
 from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Alive, CoresMissed, End, Forming, Joining, OptimizerStep
 from ddpquiz.events.timeline import Timeline
+
+pytestmark = passed.ENGINE
 
 STEPS = 12
 LAST = 0.001  # seconds that an operation takes once all are there

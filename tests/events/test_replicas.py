@@ -1,11 +1,14 @@
 """`--check-replicas`: replicas that differ are told at once, with rank, parameter and step; equal ones at the end."""
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import end, of, run
 
 from ddpquiz.events.event import Exited, Issued, Note, Output, ReplicaSums, Started
 from ddpquiz.events.replicas import Replicas
+
+pytestmark = passed.ENGINE
 
 TRAINING = """
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -3,6 +3,7 @@
 import dataclasses
 from itertools import pairwise
 
+import passed
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from rank_events import Rank, began, folded
 
 from ddpquiz.events.event import End, Exited, Hung, Joining, ObjectsSent, Raised, StoreWaiting, Waiting
 from ddpquiz.events.timeline import Timeline
+
+pytestmark = passed.ENGINE
 
 
 def spans(timeline, rank, now):

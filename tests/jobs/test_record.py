@@ -6,6 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import ALONE
@@ -27,6 +28,8 @@ from ddpquiz.events.event import (
     Started,
 )
 from ddpquiz.jobs.rank_files import read_rank_files
+
+pytestmark = passed.ENGINE
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 RECORD = ("-m", "ddpquiz.record", "--to", "rec")

@@ -1,9 +1,12 @@
 """The buckets of DDP, as the recorder sees them."""
 
+import passed
 import pytest
 from recorded_calls import of
 
 from ddpquiz.events.event import Issued, Result, Waited
+
+pytestmark = passed.ENGINE
 
 TWO_BUCKETS = """
 from torch.nn.parallel import DistributedDataParallel as DDP

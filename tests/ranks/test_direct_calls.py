@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 
+import passed
 import pytest
 
 from ddpquiz.events.event import Ended, Issued
 from ddpquiz.jobs.rank_files import read_rank_files
+
+pytestmark = passed.ENGINE
 
 SCRIPT = """\
 import os, sys, warnings, torch, torch.distributed as dist

@@ -1,10 +1,13 @@
 """The kernels in front of torch's collectives: the server registers them for its ranks, and an unwatched rank has none."""
 
+import passed
 import pytest
 import recorded_calls
 from real_run import end, of, run
 
 from ddpquiz.events.event import Alive, Issued, Output
+
+pytestmark = passed.ENGINE
 
 LISTED = """\
 names = [name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]

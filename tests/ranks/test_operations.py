@@ -5,7 +5,11 @@ import sys
 import threading
 import time
 
+import passed
+
 from ddpquiz.ranks.inside.operations import GpuPoller, Queued
+
+pytestmark = passed.ENGINE
 
 
 def test_work_on_a_gpu_is_reported_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():

@@ -2,11 +2,14 @@
 
 import textwrap
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from recorded_calls import LINE, ONE, SUM, TWO, of, reported
 
 from ddpquiz.events.event import Issued
+
+pytestmark = passed.ENGINE
 
 
 def test_the_operations_of_fsdp_are_seen(watch):

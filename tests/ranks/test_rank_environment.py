@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from real_run import end, of, run
@@ -13,6 +14,8 @@ from ddpquiz.events.event import Output
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module
+
+pytestmark = passed.ENGINE
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
