@@ -34,9 +34,9 @@ class StudyOptions(StudyChoice):
         float | None,
         typer.Option(help="From now on, the share of due cards that you want to recall. [at first: 0.9]"),
     ] = None
-    every: Annotated[bool, typer.Option("--all", help="Also new cards of concepts that you have proven strong.")] = (
-        False
-    )
+    every: Annotated[
+        bool, typer.Option("--all", help="Also new cards of concepts proven strong, and of further pages not read.")
+    ] = False
     cram: Annotated[
         bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
     ] = False

@@ -134,6 +134,11 @@ def step_item(concept: Concept, step: int) -> str:
     return f"{concept.id}/{STEP}{step + 1}"
 
 
+def further_pages(concept: Concept) -> str:
+    """The name in the log of the further pages of a lesson, once they were opened."""
+    return f"{concept.id}/more"
+
+
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
     """Whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
     link, predicts = _demo(concept)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Concept
-from ddpquiz.learning.guided_path import GuidedPath
+from ddpquiz.learning.guided_path import GuidedPath, further_pages
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory, Schedule, study_day
@@ -39,7 +39,7 @@ class StudyChoice:
     count: int = CARDS_A_SITTING
     new: int | None = None
     retention: float | None = None
-    every: bool = False  # also new cards of concepts that were proven strong
+    every: bool = False  # also new cards of concepts that were proven strong, and those that only further pages tell
     taught: bool = False  # only those that the lesson teaches
     cram: bool = False
     two_button: bool = False
@@ -129,7 +129,8 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     strong = strengths(progress.last_answers(), day)
     here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
-    unseen = [card for card in cards if card.key not in seen]
+    wait = waiting(progress, concepts)
+    unseen = [card for card in cards if card.key not in seen and card.key not in wait]
     offered = sort_new(unseen, unread(progress, concepts), _proven(strong)).offered
     untested = [concept for concept in concepts if concept.id not in here]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
@@ -165,6 +166,18 @@ def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
     return frozenset(names) - (progress.concepts() & frozenset(names) or frozenset(names[:1]))
 
 
+def waiting(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
+    """The cards never seen that only the further pages of a lesson tell, which the learner has not opened."""
+    opened, memories = {row.item for row in progress.entries("stage")}, progress.memories()
+    return frozenset(
+        card.key
+        for concept in concepts
+        if further_pages(concept) not in opened
+        for card in concept.further_cards
+        if card.key not in memories
+    )
+
+
 def _proven(known: Mapping[str, Strength]) -> set[str]:
     """The concepts that answers to questions have proven strong."""
     return {name for name, strength in known.items() if strength.label is Label.STRONG}
@@ -187,9 +200,9 @@ def begin_study(
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    taught = {card.key for concept in catalog.concepts for card in concept.taught_cards}
-    in_order = sorted(cards, key=lambda card: card.key not in taught)  # what only further pages tell is learned last
-    chosen = choose_cards(in_order, memories, day, rules)
+    named = choice.concept or choice.track or choice.level or choice.every
+    wait = frozenset() if named else waiting(progress, catalog.concepts)
+    chosen = choose_cards([card for card in cards if card.key not in wait], memories, day, rules)
     return begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
 
 

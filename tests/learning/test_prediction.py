@@ -126,10 +126,21 @@ def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypat
     asked = []
     monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
+    progress.stage(f"{predicted().concept}/step-1", "done", START)
     ranks._ask(link, DemoOptions(answered=predicted().key))
     assert asked == []
     ranks._ask(link, DemoOptions())
     assert asked[0][2].key == predicted().key
+
+
+def test_a_sitting_asks_no_prediction_that_no_lesson_which_has_begun_teaches(progress, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
+    ranks._ask(link, DemoOptions())
+    assert asked == []
+    ranks._ask(link, DemoOptions(about=predicted().concept))
+    assert len(asked) == 1
 
 
 def test_a_question_whose_last_answer_was_right_is_not_asked_as_a_prediction(progress, monkeypatch):

@@ -12,10 +12,12 @@ from sample_sittings import context, press, screen, spoken, studying
 from ddpquiz.curriculum.concept import LessonStep, Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
+from ddpquiz.learning.guided_path import load_history
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study_screen
+from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
@@ -72,14 +74,38 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
     assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
 
 
-def test_new_cards_that_no_step_teaches_come_after_those_that_one_does(progress):
-    ring = replace(RING, steps=(LessonStep("Text.", ask="bytes"),), cards=(card("hard", Level.HARD), *RING_CARDS))
-    catalog, choice = context(progress, concepts=(ring, DDP)).catalog, standing.StudyChoice(track="collectives")
-    asked = standing.begin_study(catalog, catalog.cards(), choice, progress, START).queue
-    taught = [one.key for one in (*RING_CARDS, *DDP.cards) if one.concept == "ddp" or one.level is not Level.HARD]
-    assert [one.key for one in asked][: len(taught)] == taught
-    assert [one.level for one in asked][len(taught) :] == [Level.HARD] * (len(asked) - len(taught))
-    assert "ring/hard" in [one.key for one in asked]
+def test_new_cards_that_only_further_pages_tell_wait_until_these_are_opened(progress):
+    ring = replace(
+        RING,
+        steps=(LessonStep("Text.", ask="bytes"),),
+        cards=(card("hard", Level.HARD), card("one")),
+        more="Further.",
+        questions=(),
+    )
+    catalog = context(progress, concepts=(ring,)).catalog
+
+    def asked(**choice):
+        chosen = standing.StudyChoice(**choice)
+        return [one.id for one in standing.begin_study(catalog, catalog.cards(), chosen, progress, START).queue]
+
+    def new():
+        return standing.count_standing(progress, catalog.concepts, study_day(START)).new
+
+    assert (asked(), new()) == (["one"], 1)
+    for choice in ({"concept": ["ring"]}, {"level": "hard"}, {"track": "collectives"}, {"every": True}):
+        assert asked(**choice) == ["hard", "one"], choice
+    lesson = LessonScreen(context(progress, concepts=(ring,)), ring, load_history(progress, study_day(START)))
+    press(lesson, "m", "escape", "m")
+    assert [(row.item, row.given) for row in progress.entries("stage")] == [("ring/more", "done")]
+    assert (asked(), new()) == (["hard", "one"], 2)
+
+
+def test_escape_closes_the_source_of_a_card_and_not_the_sitting(progress):
+    seat = press(studying(progress, CARDS), "space", "v")
+    assert "PyTorch docs" in screen(seat)
+    press(seat, "escape")
+    assert "PyTorch docs" not in screen(seat)
+    assert not seat.left
 
 
 def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):

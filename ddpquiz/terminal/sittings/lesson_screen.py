@@ -24,7 +24,7 @@ from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.answers import save_answer, with_hint_at_mistake
-from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_seen, step_item
+from ddpquiz.learning.guided_path import StageName, StageState, further_pages, has_seen, save_seen, step_item
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
@@ -68,7 +68,9 @@ _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run wha
 _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
-_MORE = "read what the lesson leaves out: second examples, measurements, rare details; esc leads back to the step"
+_MORE = (
+    "read what the lesson leaves out: second examples, measurements, rare details; `study` then asks their cards, too"
+)
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
 
@@ -440,7 +442,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case "escape":
                 self.left = True
             case "m" if self.concept.more:
-                self._reads_more = True
+                self._read_more()
             case "u":
                 self._back()
             case "s":
@@ -545,6 +547,13 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._at = page
         self._own = None
         self.entry = self.visit.entry if self.page is _Page.ASK else Entry()
+
+    def _read_more(self) -> None:
+        """Show the further pages; from now on, study asks the cards that they teach."""
+        self._reads_more, item = True, further_pages(self.concept)
+        if item not in self.history.stages:
+            self.context.progress.stage(item, StageState.DONE, self.context.clock())
+            self.history.stages[item] = StageState.DONE
 
     def _back(self) -> None:
         if self._own:

@@ -113,6 +113,8 @@ class RankRunner:
         predicted = prediction.find_question(self.catalog, link, how.about)
         if predicted is None or predicted[1].key == how.answered or self._is_known(predicted[1].key):
             return None
+        if predicted[1].concept not in {how.about, *self.progress.concepts()}:
+            return None  # no lesson that the learner has begun teaches what the question asks
         return prediction.ask(self.catalog, *predicted, console(), how.asked_at)
 
     def _is_known(self, question: str) -> bool:

@@ -176,6 +176,7 @@ class StudyScreen(SittingScreen):
         super().__init__(context)
         self.sitting = sitting
         self.lookup: Lookup | None = None
+        self._shows_source = False
         self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
         self._a_day = a_day  # new cards; None: without a limit
         self._go_on = go_on
@@ -255,7 +256,10 @@ class StudyScreen(SittingScreen):
         return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        if self.lookup and self.writing:
+        source, self._shows_source = self._shows_source, False
+        if source and key == "escape":  # it closes what was opened last
+            self.note = ""
+        elif self.lookup and self.writing:
             self.note = ""
             self.lookup = self.lookup.key(key)
         else:
@@ -290,6 +294,7 @@ class StudyScreen(SittingScreen):
                 self.flag(card.key)
             case "v" if self.sitting.shown:
                 self.show_source(card.source)
+                self._shows_source = True
             case _:
                 self._press_on_card(key)
 
@@ -331,7 +336,7 @@ class StudyScreen(SittingScreen):
     def where(self) -> Text:
         card = self.sitting.queue[0]
         concept = self.context.catalog.concept(card.concept)
-        beyond = self.sitting.memory(card) is None and bool(concept.more) and card not in concept.taught_cards
+        beyond = self.sitting.memory(card) is None and card in concept.further_cards
         return card_header(self.sitting, flagged=self.is_flagged(card.key), path=self.context.place, beyond=beyond)
 
     def about_last(self) -> str:
