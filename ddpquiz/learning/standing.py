@@ -73,7 +73,7 @@ class Standing:
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
-    next_concept: Concept | None  # to test next: the first untested one that was studied, or the first untested one
+    next_concept: Concept | None  # to test next: the first untested one that was studied; without a lesson, the first
     tested: int = 0  # concepts with answers
     tracks: tuple[TrackStrength, ...] = ()  # those with answers, weakest first
     streak: int = 0  # study days in a row
@@ -148,7 +148,7 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
         labels=_labels(concepts, here),
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
-        next_concept=next(iter(studied or untested), None),
+        next_concept=next(iter(studied or ([] if progress.entries("stage") else untested)), None),
         tested=len(here),
         tracks=_tracks(concepts, here),
         labs=len(passed),

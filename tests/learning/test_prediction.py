@@ -16,6 +16,7 @@ from ddpquiz.curriculum.posed_question import expected, pose
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.log_rows import AnswerRow
 from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
@@ -93,7 +94,8 @@ def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_no
 
 
 def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
-    begin_lesson(tmp_path)
+    with Progress(tmp_path) as progress:
+        progress.stage("distributed-sampler/lesson", "done", datetime.now(UTC).astimezone())
     terminal = ddpquiz("study", "distributed-sampler", home=tmp_path, height=60)
     terminal.wait("Card 1/")
     terminal.press("d", "Predict · demo sampler")
@@ -126,7 +128,7 @@ def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypat
     asked = []
     monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
-    progress.stage(f"{predicted().concept}/step-1", "done", START)
+    progress.stage(f"{predicted().concept}/lesson", "done", START)
     ranks._ask(link, DemoOptions(answered=predicted().key))
     assert asked == []
     ranks._ask(link, DemoOptions())
@@ -138,9 +140,15 @@ def test_a_sitting_asks_no_prediction_that_no_lesson_which_has_begun_teaches(pro
     monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
     ranks._ask(link, DemoOptions())
+    begun = progress.stage(f"{predicted().concept}/step-1", "done", START)
+    ranks._ask(link, DemoOptions())
     assert asked == []
     ranks._ask(link, DemoOptions(about=predicted().concept))
     assert len(asked) == 1
+    progress.undo(begun, START)
+    progress.review(f"{predicted().concept}/what-it-deals", Grade.GOOD, START, timedelta(0))
+    ranks._ask(link, DemoOptions())
+    assert len(asked) == 2
 
 
 def test_a_question_whose_last_answer_was_right_is_not_asked_as_a_prediction(progress, monkeypatch):

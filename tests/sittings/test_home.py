@@ -100,7 +100,7 @@ Next        enter  learn "The ring"
 Also        s study · t test "DDP"
 
 Due         2 cards coming again.
-New         2 cards to learn today, of the lessons that you have begun
+New         2 cards to learn today, from the lessons that you have begun
 Coming up   in the next seven days: none
 Streak      3 days in a row
 Weakest     The ring (ring): weak, 2–22%
@@ -256,6 +256,13 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due         Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
+
+
+def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_has(progress):
+    progress.stage("ring/step-1", "done", START)
+    assert 'test "' not in screen(at_home(progress))
+    progress.review("ring/one", Grade.GOOD, START, START - START)
+    assert 'test "The ring"' in screen(at_home(progress))
 
 
 def test_where_more_is_due_than_a_sitting_asks_home_says_how_many_one_asks(progress, monkeypatch):

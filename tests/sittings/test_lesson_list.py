@@ -67,7 +67,7 @@ def test_home_leads_to_the_lessons_and_back(tmp_path):
     terminal.press("l", "1 Why train on more than one device +next", "q home")
     terminal.press("22", "> +22 The parameter server")
     terminal.press("\r", "step 1 of 8 · The parameter server")
-    terminal.press("\x1b", "q lessons")
+    terminal.press("\x1b", "1-2 stage", "q lessons")
     terminal.press("\x1b", "> +22 The parameter server")
     terminal.press("\x1b", "Core route")
     terminal.press("q")

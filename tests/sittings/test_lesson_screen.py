@@ -429,7 +429,7 @@ The ring
 2 cards   ▸ next  3 cards
 
 3 new cards of this lesson wait. Recall them now, or let `ddpquiz study` ask
-them, at most 10 new ones a day, and each again just before you would forget it.
+them: at most 10 new cards a day.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
@@ -437,6 +437,13 @@ enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)
     assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
+
+
+def test_the_key_that_leaves_a_lesson_says_where_it_leads(progress):
+    seat = lesson(progress)
+    assert screen(seat).endswith("q leave")
+    seat.leads_to = "home"
+    assert screen(seat).endswith("q home")
 
 
 def test_where_a_listing_answers_the_last_sentence_of_the_text_the_key_says_so(progress):

@@ -26,7 +26,7 @@ MEANINGS = {
     "space": {"show the back", "good", "go on", "next page"},
     "enter": {
         *("next", "next verdict", "forward", "go on", "begin", "leave", "back", "answer", "read", "show the answer"),
-        *("<does>", "<str(now.stage)>"),
+        *("<does>", "<str(now.stage)>", "show the back", "good"),
     },
     "1": {
         *("answer", "choose", "tick", "stage", "question", "start", "log"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum, auto
 from pathlib import Path
@@ -112,7 +112,12 @@ class _Started:
 
 
 class LessonScreen(AnswerScreen, SittingScreen):
-    """The steps of one lesson, from `step` on. `finished` is True once all were gone through."""
+    """The steps of one lesson, from `step` on. `finished` is True once all were gone through.
+
+    `leads_to` is the screen to which `q` leads, past the stages; "" is the shell.
+    """
+
+    leads_to = ""
 
     def __init__(self, context: SessionContext, concept: Concept, history: PathHistory, step: int = 0) -> None:
         super().__init__(context)
@@ -336,19 +341,24 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         if self._reads_more:
-            return [_CLOSE, HELP, _LEAVE]
+            return [_CLOSE, HELP, self.leave]
         if self._started:
-            return [_STOP, HELP, _LEAVE]
+            return [_STOP, HELP, self.leave]
         if self.page is _Page.ASK and self.answering:
             return self.answer_keys(self.answering.question)
-        return [*self._forward_keys(), *self._page_keys(), HELP, _STAGES, _LEAVE]
+        return [*self._forward_keys(), *self._page_keys(), HELP, _STAGES, self.leave]
+
+    @property
+    def leave(self) -> Hotkey:
+        does = self.leads_to or _LEAVE.does
+        return replace(_LEAVE, does=does, more=f"{does}; the lesson goes on at this step")
 
     def escape_keys(self) -> list[Hotkey]:
         state = self._quiz()
         left = len(state.posed.question.hints) - state.hints if state.posed else 0
         hint = [Hotkey("h", f"hint ({left})", f"a hint, of {left} that are left")] if left else []
         stages = [] if self.typing else [_STAGES]
-        return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, _LEAVE]
+        return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, self.leave]
 
     def all_keys(self) -> list[Hotkey]:
         reads = not (self._is_last or self._reads_more or self._started or self.answering)
@@ -369,9 +379,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Hotkey("enter", "go on", "back to the step", also=("space",))]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.grade is None:
             if not self.visit.is_turned:
-                return [Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))]
+                return [Hotkey("enter", "show the back", "turn the card over (space does it too)", also=("space",))]
             if self._grades:
-                return [Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))]
+                return [Hotkey("enter", "good", "recalled, as usual (space does it too)", also=("space",))]
         names = {
             _Page.LISTING: "show the code",
             _Page.ASK: "answer",

@@ -59,6 +59,7 @@ class PathScreen(SittingScreen):
             kept = self.context.open_lessons.pop(concept.id, None)
             goes_on = kept is not None and kept.go_on_in(here, self.path.step)
             self.lesson = kept if goes_on else LessonScreen(here, concept, history_of(self.context), self.path.step)
+            self.lesson.leads_to = self.context.back_to
         else:
             self._reads = True
 
@@ -266,8 +267,8 @@ def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
-        asks = f"at most {NEW_A_DAY} new ones a day, and each again just before you would forget it"
-        back = f"{wait}. Recall them now, or let `ddpquiz study` ask them, {asks}."
+        them = "it" if new == 1 else "them"
+        back = f"{wait}. Recall {them} now, or let `ddpquiz study` ask {them}: at most {NEW_A_DAY} new cards a day."
     elif ahead:
         soonest = min(ahead)
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"

@@ -566,10 +566,9 @@ def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str
         parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` asks more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        today = f", and today you began {begun}" if begun > a_day else ""
-        asks = f"`{command} --new {max(a_day, begun) + more}` asks {more} more"
+        asks = f"`{command} --new {max(a_day, begun) + more}` asks {more} more today"
         new = plural(chosen.of_other_days, "new card")
-        parts.append(f"{new} for other days: at most {a_day} a day{today} ({asks})")
+        parts.append(f"{new} for other days ({a_day} a day; {asks})")
     if chosen.proven_held:
         parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` asks them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
