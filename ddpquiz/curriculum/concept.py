@@ -318,11 +318,6 @@ class Concept:
         return tuple(card for card in self.cards if not self.in_steps or card.level != Level.HARD)
 
     @property
-    def further_cards(self) -> tuple[Card, ...]:
-        """The cards that only `more`, the further pages of its lesson, tells."""
-        return tuple(card for card in self.cards if self.more and card.level == Level.HARD)
-
-    @property
     def lesson(self) -> str:
         """All of the lesson as one Markdown text, with its listings and what their results mean."""
         parts: list[str] = []

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from ddpquiz.curriculum.catalog import Catalog, LabTitle
-from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
+from ddpquiz.curriculum.concept import Card, Concept, DemoLink, Kind, Level, Question
 from ddpquiz.learning.progress import STEP, Progress
 
 _ASKED = 3  # questions of a path, besides the one that predicts the demo
@@ -137,6 +137,11 @@ def step_item(concept: Concept, step: int) -> str:
 def further_pages(concept: Concept) -> str:
     """The name in the log of the further pages of a lesson, once they were opened."""
     return f"{concept.id}/more"
+
+
+def further_cards(concept: Concept) -> tuple[Card, ...]:
+    """The cards that only the further pages of a lesson teach."""
+    return tuple(card for card in concept.cards if concept.more and card.level == Level.HARD)
 
 
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:

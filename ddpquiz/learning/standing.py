@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Concept
-from ddpquiz.learning.guided_path import GuidedPath, further_pages
+from ddpquiz.learning.guided_path import GuidedPath, further_cards, further_pages
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory, Schedule, study_day
@@ -173,7 +173,7 @@ def waiting(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
         card.key
         for concept in concepts
         if further_pages(concept) not in opened
-        for card in concept.further_cards
+        for card in further_cards(concept)
         if card.key not in memories
     )
 

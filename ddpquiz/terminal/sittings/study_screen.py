@@ -15,6 +15,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
+from ddpquiz.learning.guided_path import further_cards
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
@@ -336,7 +337,7 @@ class StudyScreen(SittingScreen):
     def where(self) -> Text:
         card = self.sitting.queue[0]
         concept = self.context.catalog.concept(card.concept)
-        beyond = self.sitting.memory(card) is None and card in concept.further_cards
+        beyond = self.sitting.memory(card) is None and card in further_cards(concept)
         return card_header(self.sitting, flagged=self.is_flagged(card.key), path=self.context.place, beyond=beyond)
 
     def about_last(self) -> str:
