@@ -293,11 +293,10 @@ def _shell():
     bash = shutil.which("bash")
     if not bash:
         pytest.skip("job control needs bash")
-    shell = pexpect.spawn(
-        bash, ["--norc", "--noprofile", "--noediting", "-i"], cwd=str(ROOT), encoding="utf-8", timeout=60
-    )
-    shell.sendline("PS1='shell> '")
-    shell.expect_exact("\nshell> ")
+    env = os.environ | {"PS1": "shell> "}  # a line that sets it could be echoed before the first prompt
+    options = ["--norc", "--noprofile", "--noediting", "-i"]
+    shell = pexpect.spawn(bash, options, cwd=str(ROOT), env=env, encoding="utf-8", timeout=60)
+    shell.expect_exact("shell> ")
     return shell
 
 
