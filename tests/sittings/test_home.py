@@ -260,7 +260,10 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
 
 def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_has(progress):
     progress.stage("ring/step-1", "done", START)
-    assert 'test "' not in screen(at_home(progress))
+    seat = at_home(progress)
+    assert 'test "' not in screen(seat)
+    assert "d demo" in screen(seat)  # of the lesson that has begun, about which t asks, too
+    assert 'ten questions about "The ring"' in screen(press(seat, "?"))
     progress.review("ring/one", Grade.GOOD, START, START - START)
     assert 'test "The ring"' in screen(at_home(progress))
 

@@ -93,7 +93,7 @@ class Home(SittingScreen):
             return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
+        about = f'"{self._to_test.title}", which you have not been tested on' if self._to_test else "all concepts"
         first = "" if now.fresh else "predict a result, then "  # a prediction needs a lesson, and it counts
         keys = [
             self._next_key(),
@@ -124,7 +124,7 @@ class Home(SittingScreen):
             case "n" if "n" in known:
                 self._study(self._now.begun + self._now.more)
             case "t":
-                self._visit(lambda: self.ask_questions(self._now.next_concept))
+                self._visit(lambda: self.ask_questions(self._to_test))
             case "d" if self._demo:
                 self.run_demo(self._demo, DemoOptions(step=self._now.fresh, predict=not self._now.fresh))
                 self._look_again()
@@ -145,8 +145,14 @@ class Home(SittingScreen):
     def _demo(self) -> DemoLink | None:
         """The demo of the first concept for a new learner, else of the weakest or the next concept."""
         names = [_FIRST_CONCEPT] * self._now.fresh
-        names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
+        names += [one.id for one in (self._now.weakest, self._to_test) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
+
+    @property
+    def _to_test(self) -> Concept | None:
+        """The concept that `t` asks about: the next to be tested, or else, until one was learned, that of the path."""
+        path = None if self._now.tested else self._now.path
+        return self._now.next_concept or (path.concept if path else None)
 
     @property
     def _best(self) -> Advice:
