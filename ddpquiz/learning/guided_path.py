@@ -172,6 +172,12 @@ def has_begun(progress: Progress, concept: Concept) -> bool:
     )
 
 
+def has_learned(progress: Progress, concept: str) -> bool:
+    """Whether the learner has finished the lesson of a concept, or knows it from study and tests without the lesson."""
+    stages = {row.item for row in progress.entries("stage") if row.item.startswith(f"{concept}/")}
+    return f"{concept}/{StageName.LESSON}" in stages or (not stages and concept in progress.concepts())
+
+
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
     """The path through a concept, without the stages that it has nothing for."""
     link, predicts = _demo(concept)

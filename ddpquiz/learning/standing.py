@@ -1,7 +1,7 @@
 """Where a learner stands over all concepts, what to do next, and which cards study asks."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -129,7 +129,8 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     strong = strengths(progress.last_answers(), day)
     here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
-    wait = waiting(progress, concepts)
+    stages = {row.item for row in progress.entries("stage")}
+    wait = _waiting(stages, concepts)
     unseen = [card for card in cards if card.key not in seen and card.key not in wait]
     offered = sort_new(unseen, unread(progress, concepts), _proven(strong)).offered
     untested = [concept for concept in concepts if concept.id not in here]
@@ -148,7 +149,7 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
         labels=_labels(concepts, here),
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
-        next_concept=next(iter(studied or ([] if progress.entries("stage") else untested)), None),
+        next_concept=next(iter(studied or ([] if stages else untested)), None),
         tested=len(here),
         tracks=_tracks(concepts, here),
         labs=len(passed),
@@ -166,16 +167,10 @@ def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
     return frozenset(names) - (progress.concepts() & frozenset(names) or frozenset(names[:1]))
 
 
-def waiting(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
-    """The cards never seen that only the further pages of a lesson tell, which the learner has not opened."""
-    opened, memories = {row.item for row in progress.entries("stage")}, progress.memories()
-    return frozenset(
-        card.key
-        for concept in concepts
-        if further_pages(concept) not in opened
-        for card in further_cards(concept)
-        if card.key not in memories
-    )
+def _waiting(stages: Collection[str], concepts: Sequence[Concept]) -> frozenset[str]:
+    """The cards that only the further pages of a lesson teach, if these are not among the `stages` of the log."""
+    unopened = (concept for concept in concepts if further_pages(concept) not in stages)
+    return frozenset(card.key for concept in unopened for card in further_cards(concept))
 
 
 def _proven(known: Mapping[str, Strength]) -> set[str]:
@@ -201,8 +196,10 @@ def begin_study(
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
     named = choice.concept or choice.track or choice.level or choice.every
-    wait = frozenset() if named else waiting(progress, catalog.concepts)
-    chosen = choose_cards([card for card in cards if card.key not in wait], memories, day, rules)
+    wait = frozenset() if named else _waiting({row.item for row in progress.entries("stage")}, catalog.concepts)
+    chosen = choose_cards(
+        [card for card in cards if card.key in memories or card.key not in wait], memories, day, rules
+    )
     return begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
 
 

@@ -155,7 +155,7 @@ def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
     seat = at_home(progress)
     press(seat, "d")
     assert seat.context.ranks.started == ["allreduce"]
-    assert seat.context.ranks.how == DemoOptions(step=True, predict=False)
+    assert seat.context.ranks.how == DemoOptions(step=True)
 
 
 def test_on_screen_home_names_keys_and_no_shell_commands(progress):
@@ -264,6 +264,8 @@ def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_ha
     assert 'test "' not in screen(seat)
     assert "d demo" in screen(seat)  # of the lesson that has begun, about which t asks, too
     assert 'ten questions about "The ring"' in screen(press(seat, "?"))
+    progress.answer(answer_row("ddp/hooks", 1.0), START)
+    assert 'ten questions about "The ring"' in screen(press(at_home(progress), "?"))
     progress.review("ring/one", Grade.GOOD, START, START - START)
     assert 'test "The ring"' in screen(at_home(progress))
 

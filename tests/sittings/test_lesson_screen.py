@@ -444,6 +444,7 @@ def test_the_key_that_leaves_a_lesson_says_where_it_leads(progress):
     assert screen(seat).endswith("q leave")
     seat.leads_to = "home"
     assert screen(seat).endswith("q home")
+    assert "go back to the home screen; the lesson goes on at this step" in screen(press(seat, "?"))
 
 
 def test_where_a_listing_answers_the_last_sentence_of_the_text_the_key_says_so(progress):

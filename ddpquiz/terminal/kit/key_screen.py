@@ -65,11 +65,9 @@ _MISSING = {  # what a key that means the same on all screens would need here
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 
 
-def leave_to(screen: str) -> Hotkey:
+def leave_to(screen: str, then: str = "everything is saved already (esc does it too)") -> Hotkey:
     """The key `q` of a screen that was opened from another one; without one, it ends the program."""
-    if not screen:
-        return QUIT
-    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already (esc does it too)")
+    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; {then}") if screen else QUIT
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:

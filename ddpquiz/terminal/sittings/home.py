@@ -93,15 +93,15 @@ class Home(SittingScreen):
             return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        about = f'"{self._to_test.title}", which you have not been tested on' if self._to_test else "all concepts"
-        first = "" if now.fresh else "predict a result, then "  # a prediction needs a lesson, and it counts
+        about = f'"{self._to_test.title}"' if self._to_test else "all concepts"
+        about += ", which you have not been tested on" if now.next_concept else ""
         keys = [
             self._next_key(),
             study,
             more_key(now.more) if now.more else None,
             Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
             Hotkey("t", "test", f"ten questions about {about}"),
-            Hotkey("d", "demo", f"{first}run the demo `{demo.run}` on real ranks") if demo else None,
+            Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
             None if now.fresh else _STATS,
         ]
         return [*filter(None, keys), HELP, QUIT]
@@ -126,7 +126,7 @@ class Home(SittingScreen):
             case "t":
                 self._visit(lambda: self.ask_questions(self._to_test))
             case "d" if self._demo:
-                self.run_demo(self._demo, DemoOptions(step=self._now.fresh, predict=not self._now.fresh))
+                self.run_demo(self._demo, DemoOptions(step=self._now.fresh))
                 self._look_again()
             case "i" if not self._now.fresh:
                 self._page = self._stats()
@@ -150,8 +150,8 @@ class Home(SittingScreen):
 
     @property
     def _to_test(self) -> Concept | None:
-        """The concept that `t` asks about: the next to be tested, or else, until one was learned, that of the path."""
-        path = None if self._now.tested else self._now.path
+        """The concept that `t` asks about: the next to be tested, or that of the path; None once all were tested."""
+        path = self._now.path if self._now.tested < self._now.labels.total() else None
         return self._now.next_concept or (path.concept if path else None)
 
     @property

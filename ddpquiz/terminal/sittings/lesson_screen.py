@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum, auto
 from pathlib import Path
@@ -28,7 +28,7 @@ from ddpquiz.learning.guided_path import StageName, StageState, further_pages, h
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
-from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, leave_to
 from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header, shown_path, spaced
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
@@ -350,8 +350,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def leave(self) -> Hotkey:
-        does = self.leads_to or _LEAVE.does
-        return replace(_LEAVE, does=does, more=f"{does}; the lesson goes on at this step")
+        return leave_to(self.leads_to, "the lesson goes on at this step") if self.leads_to else _LEAVE
 
     def escape_keys(self) -> list[Hotkey]:
         state = self._quiz()

@@ -108,21 +108,15 @@ class RankRunner:
         )
 
     def _ask(self, link: DemoLink, how: DemoOptions) -> PredictedRun | None:
+        from ddpquiz.learning.guided_path import has_learned
         from ddpquiz.terminal.sittings import prediction
 
         predicted = prediction.find_question(self.catalog, link, how.about)
         if predicted is None or predicted[1].key == how.answered or self._is_known(predicted[1].key):
             return None
-        if predicted[1].concept != how.about and not self._has_read(predicted[1].concept):
+        if predicted[1].concept != how.about and not has_learned(self.progress, predicted[1].concept):
             return None  # its lesson will ask it
         return prediction.ask(self.catalog, *predicted, console(), how.asked_at)
-
-    def _has_read(self, concept: str) -> bool:
-        """Whether the learner knows a concept from its lesson, or from study and tests without it."""
-        from ddpquiz.learning.guided_path import StageName  # the list of demos does not need it
-
-        stages = {row.item for row in self.progress.entries("stage") if row.item.startswith(f"{concept}/")}
-        return f"{concept}/{StageName.LESSON}" in stages or (not stages and concept in self.progress.concepts())
 
     def _is_known(self, question: str) -> bool:
         """Whether the last answer to a question was right: then there is nothing to predict."""
