@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from ddpquiz.plan.layout import Recompute
 from ddpquiz.plan.model import Transformer, inner_size
 
 NUMBER = 2  # bytes of an activation in bf16, and of a weight as it travels
@@ -87,11 +86,6 @@ def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) ->
     parted = model.heads * model.query_size + (model.kv_heads + model.heads) * model.value_size + inside
     whole = model.hidden if model.gated else 0
     return tokens * (NUMBER * (parted / split.tp + whole) + 4 * model.heads / split.tp)
-
-
-def stores_scores(recompute: Recompute, *, flash: bool) -> bool:
-    """True if attention's scores are stored."""
-    return recompute is Recompute.NONE and not flash
 
 
 class Loss(StrEnum):

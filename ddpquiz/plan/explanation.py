@@ -88,7 +88,7 @@ def _activations(plan: Plan) -> PlanLine:
         plan.memory.activations / GIB,
         "GiB",
         "micro-batches in flight x bytes that the stage stores of each"
-        + (" + one layer again, as far as it is larger than the logits" if again else ""),
+        + (" + what backward computes again of a layer, as far as it is larger than the logits" if again else ""),
         f"({count:.6g} * {stored:.6g}{working}) / 2**30",
         "arXiv 2205.05198, table 2",
         "activation-checkpointing",
@@ -127,9 +127,9 @@ def _buffers(plan: Plan) -> PlanLine:
         plan.memory.buffers / GIB,
         "GiB",
         "what ZeRO-3 gathers: two layers, embedding and head, and their gradients; all that the rank computes if it is"
-        " not sharded again + two tensors between stages + two neighbors' keys and values",
+        " not sharded again + DeepSpeed's buckets + two tensors between stages + two neighbors' keys and values",
         f"{f'({filled})' if parts else 0} / 2**30",
-        "torch.distributed.fsdp.fully_shard",
+        "torch.distributed.fsdp.fully_shard; of DeepSpeed: overlap_comm in the documentation of Transformers",
         "fsdp-mechanics",
         "Each part is numbers x the bytes that are held for one of them." if parts else "",
     )

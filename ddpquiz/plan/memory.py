@@ -12,7 +12,6 @@ from ddpquiz.plan.activations import (
     kept_bytes,
     layer_bytes,
     logit_bytes,
-    stores_scores,
 )
 from ddpquiz.plan.layout import (
     Layout,
@@ -26,6 +25,9 @@ from ddpquiz.plan.layout import (
 )
 from ddpquiz.plan.model import Transformer, expert_matrices
 
+# DeepSpeed's ZeRO-1 and 2 gather and reduce 5e8 numbers at a time, unless a config sets its two bucket sizes. For both
+# they hold 4.5 times as much in 16 bits: 9 GB (the DeepSpeed page of Transformers' documentation, "overlap_comm").
+BUCKET, BUCKET_BYTES = 500_000_000, 18
 Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
 
 
@@ -111,6 +113,13 @@ class Sizes:
         """True if tp keeps the inputs that it has gathered, as DTensor does; Megatron-LM gathers them again."""
         return self.states is States.FP32 or (self.states is None and self.worst)
 
+    def uses_deepspeed(self, zero: int) -> bool:
+        """True if DeepSpeed is stated to shard optimizer state or gradients.
+
+        A plan that states nothing is not taken for DeepSpeed's: its buckets are smaller with two lines of a config.
+        """
+        return zero in (1, 2) and self.states in (States.ZERO, States.DEEPSPEED)
+
     @property
     def cautious(self) -> "Sizes":
         """The same with the states and the loss that need most memory, unless they are stated."""
@@ -150,23 +159,35 @@ def rank_tokens(layout: Layout, sequence: int) -> float:
 
 
 def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Sizes) -> tuple[float, float]:
-    """Return (bytes that a micro-batch stores in a stage, bytes of one layer that backward computes again)."""
+    """Return (bytes that a micro-batch stores in a stage, bytes of one layer that backward computes again).
+
+    DeepSpeed's pipeline also keeps what a stage sent on until its backward (`pipe_buffers` of its engine).
+    """
     tokens, split = rank_tokens(layout, sizes.sequence), Split(layout.tp, layout.sequence_parallel)
-    scores = sizes.sequence if stores_scores(layout.recompute, flash=sizes.flash) else 0
+    scores = 0 if sizes.flash else sizes.sequence
     regathered = _regathered_bytes(model, layout, sizes)
 
-    def layer(*, moe: bool) -> float:
+    def layer(*, moe: bool, scores: int) -> float:
         return layer_bytes(model, tokens, split, moe=moe, scores=scores) + regathered
 
-    masks = input_bytes(model, tokens, split) / NUMBER if model.dropout and held.embedding else 0.0
+    stored = again = 0.0
     if layout.recompute in (Recompute.FULL, Recompute.SELECTIVE_OP):
-        stored = held.layers * input_bytes(model, tokens, split)
+        stored += held.layers * input_bytes(model, tokens, split)
         if layout.recompute is Recompute.SELECTIVE_OP:
             kept = partial(kept_bytes, model, tokens, split)
             stored += held.dense_layers * kept(moe=False) + held.moe_layers * kept(moe=True)
-        return stored + masks, layer(moe=held.moe_layers > 0) if held.layers else 0.0
-    dense = held.dense_layers * layer(moe=False) if held.dense_layers else 0.0
-    return dense + (held.moe_layers * layer(moe=True) if held.moe_layers else 0.0) + masks, 0.0
+        again = layer(moe=held.moe_layers > 0, scores=scores) if held.layers else 0.0
+    else:
+        kept_scores = scores if layout.recompute is Recompute.NONE else 0
+        for count, moe in ((held.dense_layers, False), (held.moe_layers, True)):
+            if count:
+                stored += count * layer(moe=moe, scores=kept_scores)
+                again = layer(moe=moe, scores=scores) - layer(moe=moe, scores=kept_scores)
+    if model.dropout and held.embedding:
+        stored += input_bytes(model, tokens, split) / NUMBER
+    if layout.pp > 1 and not held.head and sizes.uses_deepspeed(layout.zero):
+        stored += input_bytes(model, tokens, split)
+    return stored, again
 
 
 def _regathered_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
@@ -195,10 +216,12 @@ def buffer_parts(model: Transformer, layout: Layout, sizes: Sizes, held: tuple[S
 
     ZeRO-3: the gathered weights of two layers, the current and the next, and the whole gradient of one; those of
     embedding and head, which stay gathered. Without resharding, the weights and gradients of all layers. Pipeline: an
-    activation received and one sent. Context: the keys and values of a neighbor, twice.
+    activation received and one sent. Context: the keys and values of a neighbor, twice. DeepSpeed: its buckets.
     """
     tokens = rank_tokens(layout, sizes.sequence)
     parts = _gathered(model, layout, sizes, held) if layout.zero >= 3 and layout.sharded_over > 1 else []
+    if sizes.uses_deepspeed(layout.zero):
+        parts.append((min(BUCKET, sum(each.parameters + each.routed for each in held)), BUCKET_BYTES))
     if layout.pp > 1:
         parts.append((tokens * model.hidden / layout.tp, 2 * NUMBER))
     if layout.cp > 1:

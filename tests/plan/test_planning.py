@@ -22,7 +22,7 @@ from ddpquiz.plan.layout import (
     rank_stages,
     refusal,
 )
-from ddpquiz.plan.memory import Sizes, States, fullest
+from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import HEADROOM, Fit, fit, make_plan, predict
 from ddpquiz.plan.schedule import Durations, simulate
@@ -221,9 +221,46 @@ def test_without_stated_states_a_plan_fits_only_if_it_does_with_those_that_need_
     )
     plan = predict(known, Accelerator(H100))
     assert plan.memory == stated
-    kept = fp32.activations - deepspeed.activations
+    kept = fp32.activations - stated.activations
     assert kept == 4 * 20 * 2 * 2 * 8192 * 8192  # micro-batches, layers of a stage, two inputs in bf16
-    assert plan.most == pytest.approx(deepspeed.total + kept)
+    gradients = deepspeed.gradients - stated.gradients
+    assert gradients == stated.weights  # DeepSpeed keeps them in bf16, too
+    assert plan.most == pytest.approx(stated.total + gradients + kept)
+
+
+def test_deepspeed_holds_buckets_and_what_a_stage_sent():
+    """9 GB of buckets at its defaults, and of each of 4 micro-batches in flight the output, which tp splits."""
+    known = job(batch=64, dp=4, tp=8, pp=4)
+    small = job(batch=64, dp=4, tp=8, pp=4, zero=3)
+    for states in (States.ZERO, States.DEEPSPEED):
+        with_it, without = (
+            fullest(known.model, known.layout, replace(known.sizes, states=kind)) for kind in (states, States.MEGATRON)
+        )
+        assert (with_it.stage, without.stage) == (0, 0)
+        assert with_it.buffers - without.buffers == pytest.approx(9e9)
+        assert with_it.activations - without.activations == pytest.approx(4 * 2 * 8192 * 8192 / 8)
+    sharded = [
+        fullest(small.model, small.layout, replace(small.sizes, states=kind)).activations
+        for kind in (States.ZERO, States.MEGATRON)
+    ]
+    assert sharded[0] == sharded[1]  # ZeRO-3 has no such buckets, and no pipeline in DeepSpeed
+
+
+def test_without_flash_attention_backward_holds_the_scores_that_it_computes_again():
+    known = job(batch=64, dp=4, tp=8, pp=4, recompute=Recompute.FULL)
+    held = rank_stages(known.model, known.layout, 0)[0]
+    stored, scored = (
+        stage_activations(known.model, known.layout, held, replace(known.sizes, flash=flash)) for flash in (True, False)
+    )
+    assert stored[0] == scored[0]
+    heads, logarithms = 64 / 8, 4 * 8192 * 64 / 8
+    assert scored[1] - stored[1] == pytest.approx(2 * heads * 8192 * 8192 - logarithms)
+
+
+def test_unstated_states_leave_a_tight_plan_too_close_to_say():
+    known = job(batch=64, dp=4, tp=8, pp=4)
+    known = replace(known, sizes=replace(known.sizes, loss=Loss.IN_PLACE))
+    plan = predict(known, Accelerator(H100))
     assert predict(replace(known, sizes=replace(known.sizes, states=States.ZERO)), Accelerator(H100)).fit is Fit.YES
     assert plan.fit is Fit.YES
     tight = replace(known, layout=replace(known.layout, micro_batch=2))
