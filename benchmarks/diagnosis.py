@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
@@ -84,7 +84,7 @@ def judge(files: Path, ranks: int = 0) -> Diagnosis:
         return Diagnosis("none", (), str(nothing))
     for event in record.events:
         state.add(event)
-    return diagnose_record(record, state)
+    return diagnose_job(record, state)
 
 
 def hidden(job: FaultyJob, files: Path) -> str:

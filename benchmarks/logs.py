@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
 
@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         size = write_logs(Path(folder), options.ranks, options.lines, late)
         begin, spent = time.perf_counter(), time.process_time()
-        found = diagnose_record(read_job(Path(folder)), RunState())
+        found = diagnose_job(read_job(Path(folder)), RunState())
         seconds, spent = time.perf_counter() - begin, time.process_time() - spent
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{options.ranks} logs, {size / 1e6:.1f} MB: {seconds:.1f} s, {spent:.1f} s of a core, {memory:.0f} MB")

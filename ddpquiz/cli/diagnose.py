@@ -15,7 +15,7 @@ from ddpquiz.cli import saving
 from ddpquiz.cli.fault_lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.diagnosis.report import diagnosis_sections
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End, Event
@@ -62,7 +62,7 @@ def diagnose(
     if save and record.is_unrecorded and save.suffix != ".html":
         raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
     state = RunState.after(record.events)
-    verdict = diagnose_record(record, state)
+    verdict = diagnose_job(record, state)
     if save:
         _save_verdict(record, state, verdict, save)
     if as_json:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ddpquiz.cli import clock, completion, session
+from ddpquiz.cli import clock, completion, sitting
 from ddpquiz.cli.output import say
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -27,7 +27,7 @@ from ddpquiz.paths import data_dir
 from ddpquiz.safe_text import plain, to_json
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings.explain_screen import ExplainScreen, not_scored
-from ddpquiz.terminal.sittings.sitting import run_session
+from ddpquiz.terminal.sittings.sitting import run_sitting
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark
@@ -52,7 +52,7 @@ def explain(
     """
     known = loading.load()
     prompts = _prompts(known, concept)
-    with session.context(known) as context:
+    with sitting.context(known) as context:
         explained = Counter(row.item for row in context.progress.entries("explanation"))
         prompts = order(prompts, explained)
         piped = not sys.stdin.isatty()
@@ -74,7 +74,7 @@ def explain(
             try:
                 if editor:
                     screen.edit()
-                run_session(screen, console, lines=as_json)
+                run_sitting(screen, console, lines=as_json)
             finally:
                 _save_drafts(screen, console)
             explanations = [_values(each) for each in screen.state.done]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpquiz.cli import session
+from ddpquiz.cli import sitting
 from ddpquiz.curriculum import loading
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.screen import is_interactive
@@ -11,7 +11,7 @@ from ddpquiz.terminal.sittings.home import look, page, visit_home
 
 def home() -> None:
     """Show how far you are, what is due, and what to do next."""
-    with session.context(loading.load()) as context:
+    with sitting.context(loading.load()) as context:
         if is_interactive():
             visit_home(context, style.console())
         else:

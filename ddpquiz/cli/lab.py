@@ -90,7 +90,7 @@ def all_labs() -> list[Lab]:
 def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
     """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once.
 
-    `place` is that of the first lab in a guided path; see SessionContext.
+    `place` is that of the first lab in a guided path; see SittingContext.
     """
     if not is_interactive():
         _check_once(lab, files, json=False)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
-from ddpquiz.cli import completion, session
+from ddpquiz.cli import completion, sitting
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
 from ddpquiz.learning.guided_path import pick_track
@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.path import PathScreen, path_of, path_to_go_on, stages
-from ddpquiz.terminal.sittings.sitting import run_session
+from ddpquiz.terminal.sittings.sitting import run_sitting
 
 
 def learn(
@@ -49,7 +49,7 @@ def learn(
     if lesson and named:
         layout.show_paged(style.console(), lesson_page(known, named))
         return
-    with session.context(known) as context:
+    with sitting.context(known) as context:
         if track:
             pick_track(context.progress, track, context.clock())
         path = path_of(context, named) if named else path_to_go_on(context, of_track)
@@ -58,7 +58,7 @@ def learn(
         if path is None:
             raise UserError("You have finished the paths of all concepts. Name one to see it again.")
         if is_interactive():
-            run_session(PathScreen(context, path.concept), style.console())
+            run_sitting(PathScreen(context, path.concept), style.console())
         else:
             section = layout.section("Step by step", stages(path))
             layout.show(style.console(), Group(lesson_page(known, path.concept), *section))

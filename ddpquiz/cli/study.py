@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import completion, session
+from ddpquiz.cli import completion, sitting
 from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
@@ -50,5 +50,5 @@ def study(*, options: StudyOptions) -> None:
     A forgotten card comes again after a few others, a hard one once more at the end. You can quit at any time: the next
     sitting goes on where this one ended.
     """
-    with session.context(loading.load()) as context:
+    with sitting.context(loading.load()) as context:
         ask_cards(context, options, style.console())

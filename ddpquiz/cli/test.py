@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ddpquiz.cli import clock, completion, session
+from ddpquiz.cli import clock, completion, sitting
 from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.output import say
 from ddpquiz.cli.typer_options import with_options
@@ -92,7 +92,7 @@ def test(*, options: TestOptions) -> None:
         )
     console = style.complaints() if options.as_json else style.console()
     console.quiet = options.as_json and not sys.stdin.isatty()  # nobody reads it
-    with session.context(loading.load()) as context:
+    with sitting.context(loading.load()) as context:
         screen = ask_questions(context, options, console, lines=options.as_json)
         if options.as_json:
             screen.do(QuizAction.STOP)  # also of an exam that was left: its answers are told now

@@ -14,7 +14,7 @@ from rich.text import Text
 from ddpquiz.cli.diagnose import show_diagnosis
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import record_of_stacks
 from ddpquiz.jobs.stacks import stacks_as_json, stacks_of_ranks
@@ -70,7 +70,7 @@ def _job_page(job: RunningJob) -> tuple[RenderableType, Diagnosis]:
     more = ", ..." if len(job.processes) > _MOST_PIDS else ""
     source = f"stacks of {plural(len(job.processes), 'rank')} on {socket.gethostname()}, processes {pids}{more}"
     record = record_of_stacks(stacks_of_ranks(job.ranks, APART, job.processes), source)
-    verdict = diagnose_record(record, RunState())
+    verdict = diagnose_job(record, RunState())
     return diagnosis_page(verdict, record), verdict
 
 

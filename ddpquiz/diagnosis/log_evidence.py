@@ -1,6 +1,6 @@
 """What the logs of a job say of each rank: whose an error is, which came first, who is silent, what became of whom.
 
-`log_diagnosis.py`, `log_waits.py` and `record_diagnosis.py` judge by it. It makes no verdict itself, but completes each
+`log_diagnosis.py`, `log_waits.py` and `job_diagnosis.py` judge by it. It makes no verdict itself, but completes each
 with what followed from the cause and with the lines on which it rests.
 """
 

@@ -35,7 +35,7 @@ _IDLE, _BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check
 
 
 class LabScreen(KeyScreen):
-    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see SessionContext.
+    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see SittingContext.
 
     `run_demo` runs the demo of a concept, and may raise UserError.
     """

@@ -44,7 +44,7 @@ class QueueRules:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionQueue:
+class CardQueue:
     """The cards of a sitting, and how many others were held back."""
 
     rules: QueueRules
@@ -61,7 +61,7 @@ class SessionQueue:
         return len(self.held) - self.later
 
 
-def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: QueueRules) -> SessionQueue:
+def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: QueueRules) -> CardQueue:
     """Choose the cards of a sitting from `cards`, which are in learning order.
 
     Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
@@ -71,7 +71,7 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
     seen = [(card, memories[key]) for card, key in asked if key in memories]
     if rules.cram:
         seen.sort(key=lambda pair: pair[1].due)
-        return SessionQueue(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
+        return CardQueue(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
     again = _returns(memories, rules.earlier)
     soon = [card for card, key in asked if again.get(key) is Return.SOON][: rules.limit]
     last = [card for card, key in asked if again.get(key) is Return.LAST][: rules.limit - len(soon)]
@@ -83,7 +83,7 @@ def choose_cards(cards: Sequence[Card], memories: Mapping[str, Memory], day: dat
     of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
-    return SessionQueue(
+    return CardQueue(
         rules,
         (*once[:GAP], *soon, *once[GAP:], *last),
         due_held=len(due) - len(chosen),
@@ -208,7 +208,7 @@ class Sitting:
 
     schedule: Schedule
     known: Mapping[str, Memory]  # before this sitting
-    chosen: SessionQueue
+    chosen: CardQueue
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
@@ -289,7 +289,7 @@ class Sitting:
 
 
 def begin(
-    chosen: SessionQueue, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
+    chosen: CardQueue, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
     """A sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)

@@ -6,7 +6,7 @@ from pathlib import Path
 import mutated_files
 import pytest
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
@@ -49,6 +49,6 @@ def test_a_number_may_have_any_length_wherever_one_stands(tmp_path, scale, path)
             foreign.write_text("".join([*lines[:number], line, *lines[number + 1 :]]), "utf-8")
             try:
                 record = read_job([foreign])
-                diagnose_record(record, RunState.after(record.events))
+                diagnose_job(record, RunState.after(record.events))
             except UserError:
                 pass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
 
@@ -18,7 +18,7 @@ DATA = Path(__file__).parents[1] / "data"
 def judged(*paths, ranks=0):
     """Return the verdict on files, as `ddpquiz diagnose` makes it."""
     record = read_job(paths, ranks)
-    return diagnose_record(record, RunState.after(record.events))
+    return diagnose_job(record, RunState.after(record.events))
 
 
 # Of each log: the fault, the ranks at fault, what the sentence says, and the first line that it quotes.

@@ -8,7 +8,7 @@ from nccl_dumps import BEGIN, dump, entry, read
 from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import MORE_CALLS, UNEVEN, call_at
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.events.event import Ended, Exited, Raised, RankStack, ScriptFinished, Waiting
 from ddpquiz.events.run_state import RunState
@@ -87,7 +87,7 @@ def dumped(tmp_path, seconds):
     from ddpquiz.jobs.job_reader import read_job
 
     record = read_job(tmp_path)
-    return diagnose_record(record, RunState.after(record.events))
+    return diagnose_job(record, RunState.after(record.events))
 
 
 def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path):

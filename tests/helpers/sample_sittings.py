@@ -17,7 +17,7 @@ from ddpquiz.terminal.sittings.explain_screen import ExplainScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.quiz_screen import QuizScreen
 from ddpquiz.terminal.sittings.rank_runner import DEFAULT_OPTIONS, DemoOutcome
-from ddpquiz.terminal.sittings.sitting import SessionContext
+from ddpquiz.terminal.sittings.sitting import SittingContext
 from ddpquiz.terminal.sittings.study_screen import StudyScreen
 
 
@@ -46,7 +46,7 @@ class NotedRanks:
 def context(progress, clock=None, concepts=(RING, DDP), labs=()):
     track, sources = Track("collectives", "Collectives", ("ring", "ddp")), {"dist": Source("dist", "PyTorch docs")}
     opened = []
-    session = SessionContext(
+    session = SittingContext(
         Catalog((track,), concepts, sources, labs=tuple(labs)),
         progress,
         clock or Clock(),

@@ -8,7 +8,7 @@ from flight_dumps import recorded
 from inline_snapshot import snapshot
 from nccl_dumps import BEGIN, MILLISECOND, dump, entry
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Issued
 from ddpquiz.events.run_state import RunState
@@ -17,7 +17,7 @@ from ddpquiz.jobs.job_reader import read_job
 
 
 def verdict(record):
-    return diagnose_record(record, RunState.after(record.events))
+    return diagnose_job(record, RunState.after(record.events))
 
 
 def issued(record, rank):

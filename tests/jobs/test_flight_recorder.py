@@ -9,7 +9,7 @@ import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.event import Began, Ended, Issued, Started
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.dump_file import NAMES, Owner, load, owner_of, rank_of
@@ -264,6 +264,6 @@ NCCL = Path(__file__).parent.parent / "data/nccl"  # logs and dumps of real jobs
 
 def test_groups_that_ranks_use_in_opposite_orders_are_named_where_the_calls_read_the_same():
     job = read_dumps(sorted(NCCL.joinpath("order_timeout").glob("trace_*")))
-    assert diagnose_record(job, RunState.after(job.events)).sentence == (
+    assert diagnose_job(job, RunState.after(job.events)).sentence == (
         "Rank 1 called all_reduce at job.py:13 for group 2 where rank 0 called all_reduce at job.py:13 for group 1."
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
@@ -48,7 +48,7 @@ def judge(tmp_path):
         for name, text in others.items():
             (tmp_path / f"{name}.txt").write_text(text)
         record = read_job(tmp_path)
-        return record, diagnose_record(record, RunState.after(record.events))
+        return record, diagnose_job(record, RunState.after(record.events))
 
     return judge
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job
@@ -21,7 +21,7 @@ TOLD = "Ranks 0 and 2 are in all_reduce at train.py:22. Rank 1 is not there: it 
 
 def judge(*paths):
     record = read_job([*paths])
-    return record, diagnose_record(record, RunState.after(record.events))
+    return record, diagnose_job(record, RunState.after(record.events))
 
 
 @pytest.mark.parametrize("form", ["faulthandler", "py_spy", "py_spy_json", "served"])

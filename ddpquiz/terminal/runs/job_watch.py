@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.alike_ranks import AlikeRanks, alike_ranks
-from ddpquiz.diagnosis.record_diagnosis import diagnose_record
+from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.event import Recorded
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.events.run_frame import describe_frame
@@ -205,7 +205,7 @@ def _print_end(follower: JobFollower, console: Console) -> None:
         text = f"The job goes on. `ddpquiz diagnose {plain(str(follower.folder))}` says who waits for whom."
         console.print(Text(text, style="quiet"), soft_wrap=True)
         return
-    show(console, diagnosis_page(diagnose_record(record, follower.state), record))
+    show(console, diagnosis_page(diagnose_job(record, follower.state), record))
 
 
 def _present(follower: JobFollower) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, sect
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea, edit
 from ddpquiz.terminal.kit.typing_screen import TypingScreen, command_line
-from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SittingContext, SittingScreen
 
 # The points of an explanation: the model answer to compare with, and which points are ticked, by whom.
 
@@ -128,7 +128,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def __init__(
         self,
-        context: SessionContext,
+        context: SittingContext,
         state: Explaining,
         *,
         editor: bool = False,

@@ -19,7 +19,7 @@ from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
+from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
 from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key
 
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
@@ -56,7 +56,7 @@ Rows = Sequence[tuple[str, Text]]  # a name, and what is said of it
 class Home(SittingScreen):
     """The overview, and the pages opened from it: a lesson or the statistics."""
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: SittingContext) -> None:
         super().__init__(context)
         self._page: RenderableType | None = None
         self._opened_by = ""  # the key that opened the page
@@ -192,12 +192,12 @@ class Home(SittingScreen):
         ask_cards(self._inside(), choice, console())
 
     def learn(self, concept: Concept) -> None:
-        run_session(PathScreen(self._inside(), concept), console())
+        run_sitting(PathScreen(self._inside(), concept), console())
 
     def choose_lesson(self) -> None:
         from ddpquiz.terminal.sittings.lesson_list import LessonList  # the first screen does not wait for it
 
-        run_session(LessonList(self._inside()), console())
+        run_sitting(LessonList(self._inside()), console())
 
     def ask_questions(self, concept: Concept | None) -> None:
         from ddpquiz.terminal.sittings.quiz_screen import (  # the first screen does not wait for it
@@ -207,7 +207,7 @@ class Home(SittingScreen):
 
         ask_questions(self._inside(), QuizChoice(concept=[concept.id] if concept else None), console())
 
-    def _inside(self) -> SessionContext:
+    def _inside(self) -> SittingContext:
         return replace(self.context, back_to="home")
 
     def _stats(self) -> RenderableType:
@@ -219,7 +219,7 @@ class Home(SittingScreen):
         self._visits += 1
 
 
-def look(context: SessionContext) -> Standing:
+def look(context: SittingContext) -> Standing:
     """Where the learner stands now, and the path to go on with."""
     concepts, day = context.catalog.concepts, study_day(context.clock())
     history = history_of(context)
@@ -232,7 +232,7 @@ def look(context: SessionContext) -> Standing:
     )
 
 
-def visit_home(context: SessionContext, console: Console) -> None:
+def visit_home(context: SittingContext, console: Console) -> None:
     """Show home until the learner leaves it; who has done nothing yet meets four ranks first."""
     screen = Home(context)
     if first := screen.first_lesson:
@@ -245,7 +245,7 @@ def visit_home(context: SessionContext, console: Console) -> None:
             return
         if contact.goes_on:
             screen.press("enter")
-    run_session(screen, console)
+    run_sitting(screen, console)
 
 
 def standing(now: Standing, following: Rows) -> RenderableType:

@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Brief, columns, header, section
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
-from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen, run_session
+from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
 
 _MARKS = {StageState.DONE: ("✓", "good"), StageState.SKIPPED: ("-", "quiet"), StageState.OPEN: (" ", "")}
 _CHOOSE = Hotkey("↑ ↓", "choose", "mark the lesson above or below; or type its number", also=tuple("0123456789"))
@@ -24,7 +24,7 @@ _CHOOSE = Hotkey("↑ ↓", "choose", "mark the lesson above or below; or type i
 class LessonList(SittingScreen):
     """The lessons, numbered; the one to go on with is marked first."""
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: SittingContext) -> None:
         super().__init__(context)
         self._typed = ""  # the digits of a number that may go on
         self._look()
@@ -115,7 +115,7 @@ class LessonList(SittingScreen):
         return "" if key in ("up", "down", "home", "end") else super()._scrolling(key)
 
     def learn(self) -> None:
-        run_session(PathScreen(replace(self.context, back_to="lessons"), self._marked), console())
+        run_sitting(PathScreen(replace(self.context, back_to="lessons"), self._marked), console())
 
     def summary(self) -> RenderableType:
         return Group()

@@ -50,7 +50,7 @@ from ddpquiz.terminal.pages.lesson_steps import (
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import PROOF, SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import PROOF, SittingContext, SittingScreen
 
 if TYPE_CHECKING:
     from ddpquiz.learning.guided_path import PathHistory
@@ -119,7 +119,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     leads_to = ""
 
-    def __init__(self, context: SessionContext, concept: Concept, history: PathHistory, step: int = 0) -> None:
+    def __init__(self, context: SittingContext, concept: Concept, history: PathHistory, step: int = 0) -> None:
         super().__init__(context)
         self.concept, self.history = concept, history
         self.number = step
@@ -134,7 +134,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._more_pages: dict[tuple[int, int], int] = {}  # by size of the screen
         self._since = context.clock()  # when this step began
 
-    def go_on_in(self, context: SessionContext, step: int) -> bool:
+    def go_on_in(self, context: SittingContext, step: int) -> bool:
         """Come back to what was done in this step before the learner left; False if another step is open now."""
         if self.number != step or self._started:
             return False

@@ -32,7 +32,7 @@ from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import SessionContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen
 
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
 
@@ -40,7 +40,7 @@ _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState
 class PathScreen(SittingScreen):
     """The stages of a path; a lesson that was not read yet is opened at once."""
 
-    def __init__(self, context: SessionContext, concept: Concept) -> None:
+    def __init__(self, context: SittingContext, concept: Concept) -> None:
         super().__init__(context)
         self._visits = 0
         self._reads = False  # a lesson in one text is on the screen
@@ -206,7 +206,7 @@ class PathScreen(SittingScreen):
         choice = QuizChoice(concept=[self.path.concept.id], count=count)
         ask_questions(self._stage(StageName.QUESTIONS), choice, console())
 
-    def _stage(self, stage: StageName) -> SessionContext:
+    def _stage(self, stage: StageName) -> SittingContext:
         return replace(self.context, place=self.path.place(stage), back_to="stages")
 
     def _visit(self, run: Callable[[], object]) -> None:
@@ -242,23 +242,23 @@ class PathScreen(SittingScreen):
         return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
 
 
-def path_of(context: SessionContext, concept: Concept) -> GuidedPath:
+def path_of(context: SittingContext, concept: Concept) -> GuidedPath:
     """How far the path through a concept is now."""
     return guided_path(concept, context.catalog.labs_about(concept.id), history_of(context))
 
 
-def path_to_go_on(context: SessionContext, within: Sequence[Concept] = ()) -> GuidedPath | None:
+def path_to_go_on(context: SittingContext, within: Sequence[Concept] = ()) -> GuidedPath | None:
     """The path to go on with now, of all concepts or of some; None if all are finished."""
     history = history_of(context)
     return next_path(within or route(context.catalog, history), context.catalog.labs, history)
 
 
-def history_of(context: SessionContext) -> PathHistory:
+def history_of(context: SittingContext) -> PathHistory:
     """What the learner has done so far."""
     return load_history(context.progress, study_day(context.clock()))
 
 
-def ending(context: SessionContext, concept: Concept) -> tuple[str, str]:
+def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)

@@ -45,10 +45,10 @@ from ddpquiz.terminal.sittings.sitting import (
     DEMO,
     PROOF,
     ByLines,
-    SessionContext,
+    SittingContext,
     SittingScreen,
     command_words,
-    run_session,
+    run_sitting,
 )
 
 QUESTIONS = 10  # of a quiz, unless another count is asked for
@@ -90,7 +90,7 @@ class QuizChoice:
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
 
 
-def ask_questions(context: SessionContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
+def ask_questions(context: SittingContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
 
     UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
@@ -122,11 +122,11 @@ def ask_questions(context: SessionContext, choice: QuizChoice, console: Console,
     begun = begun or UnfinishedExam(fresh, {})
     command = QuizCommand(whole=choice.command, about=choice.about, opening=opening, final=piped)
     screen = QuizScreen(context, begun.quiz, dice, command, begun.saved)
-    run_session(screen, console, lines=lines)
+    run_sitting(screen, console, lines=lines)
     return screen
 
 
-def _left_exam(context: SessionContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:
+def _left_exam(context: SittingContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:
     """The exam that the same command line began and that was left before its end."""
     home, kept = context.progress.path.parent, {row.receipt for row in rows}
     questions = _on_machine([question for concept in context.catalog.concepts for question in concept.questions])
@@ -188,7 +188,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def __init__(
         self,
-        context: SessionContext,
+        context: SittingContext,
         state: Quiz,
         dice: random.Random,
         command: QuizCommand,

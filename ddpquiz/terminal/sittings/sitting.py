@@ -31,7 +31,7 @@ SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
 @dataclass
-class SessionContext:
+class SittingContext:
     """What every sitting needs: the content, the progress, the clock, and what it starts.
 
     `open_lab` opens a lab, by its name, at a place in a guided path; `ranks` runs demos and proofs. `place` is where a
@@ -68,7 +68,7 @@ def command_words(*first: str, **options: str | int | None) -> str:
 class SittingScreen(KeyScreen):
     """The screen of a sitting, controlled by keys or `by_lines`."""
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: SittingContext) -> None:
         super().__init__()
         self.context = context
         self.by_lines: ByLines[Any] = ByLines(self)
@@ -206,7 +206,7 @@ class ByLines(Generic[_Screen]):
                 show(console, Group(*note_lines(screen.note)))
 
 
-def run_session(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
+def run_sitting(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
     """Show a sitting, or read its commands as lines: in a pipe, and on a terminal with `lines`.
 
     Its summary stays in the scrollback, but not that of a sitting inside another screen, which has its own. Raises

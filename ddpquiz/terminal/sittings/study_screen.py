@@ -22,10 +22,10 @@ from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
 from ddpquiz.learning.study import (
     MORE,
+    CardQueue,
     Hiding,
     Return,
     Review,
-    SessionQueue,
     Sitting,
     StudyAction,
     StudySummary,
@@ -41,10 +41,10 @@ from ddpquiz.terminal.sittings.sitting import (
     PROOF,
     SOURCE,
     ByLines,
-    SessionContext,
+    SittingContext,
     SittingScreen,
     command_words,
-    run_session,
+    run_sitting,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ WELCOME = (
 )
 
 
-def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) -> None:
+def ask_cards(context: SittingContext, choice: StudyChoice, console: Console) -> None:
     """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
     catalog, progress, at = context.catalog, context.progress, context.clock()
     concepts = catalog.choose(choice.concept, choice.track)
@@ -95,7 +95,7 @@ def ask_cards(context: SessionContext, choice: StudyChoice, console: Console) ->
         go_on=_command(choice),
         opening=[*welcome, *filter(None, [opening])],
     )
-    run_session(screen, console)
+    run_sitting(screen, console)
 
 
 def _filtered(choice: StudyChoice) -> str:
@@ -111,7 +111,7 @@ def _command(choice: StudyChoice) -> str:
     return command_words(_filtered(choice), **{"--count": count, **flags})
 
 
-def _whose(context: SessionContext, first: Card) -> str:
+def _whose(context: SittingContext, first: Card) -> str:
     """A sentence about the lesson of the first cards of all."""
     title = f'"{context.concepts[first.concept].title}"'
     if first.concept in context.progress.concepts():
@@ -167,7 +167,7 @@ class StudyScreen(SittingScreen):
 
     def __init__(
         self,
-        context: SessionContext,
+        context: SittingContext,
         sitting: study.Sitting,
         *,
         a_day: int | None = standing.NEW_A_DAY,
@@ -490,7 +490,7 @@ def forecast(soon: Sequence[int], day: date) -> str:
 
 
 def result(
-    sitting: Sitting, context: SessionContext, a_day: int | None, command: str, to_read: str | None
+    sitting: Sitting, context: SittingContext, a_day: int | None, command: str, to_read: str | None
 ) -> RenderableType:
     """Draw the result of a sitting.
 
@@ -543,7 +543,7 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
     return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
 
 
-def _due(sitting: Sitting, context: SessionContext) -> str:
+def _due(sitting: Sitting, context: SittingContext) -> str:
     """How many cards are due now and soon, with the same words and numbers as the home page."""
     day = study_day(context.clock())
     hidden = context.progress.hidden(day)
@@ -557,7 +557,7 @@ def _due(sitting: Sitting, context: SessionContext) -> str:
     return f"Due now: {due}. In the next seven days: {soon}."
 
 
-def _held_back(chosen: SessionQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """What each limit held back, and how to raise it, as one line; `begun` of `a_day` new cards were asked today."""
     parts: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards

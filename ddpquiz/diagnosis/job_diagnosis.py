@@ -25,7 +25,7 @@ _SILENT = (
 )
 
 
-def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
+def diagnose_job(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by its record, logs and stacks; `state` is what its events have led to."""
     found = None if record.is_unrecorded and record.log is None else _of_record(record, state)
     if record.ras is not None:
