@@ -1,4 +1,4 @@
-"""Tracebacks, and the source lines that they and events name.
+"""The source lines that events and tracebacks name, and tracebacks as text.
 
 A path in a saved run may name anything, so only regular files of a sane size are read.
 """

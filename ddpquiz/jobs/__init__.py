@@ -1,1 +1,1 @@
-"""What a job left behind, read: files of recorded ranks, dumps of Flight Recorder, logs, stacks, reports of RAS."""
+"""Readers of what a job has written: files of recorded ranks, dumps of Flight Recorder, logs, stacks, RAS reports."""

@@ -1,4 +1,4 @@
-"""Where a learner stands over all concepts, what to do next, and which cards study asks."""
+"""Where a learner stands over all concepts, what to do next, and from which cards a sitting of study.py draws."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

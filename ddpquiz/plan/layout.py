@@ -1,6 +1,6 @@
 """How a job is laid out over GPUs, what each stage holds, and why a layout is refused, with the nearest that would do.
 
-Closed forms say how long a stage of the pipeline idles, and how many micro-batches it stores.
+Closed forms say how long a stage of the pipeline idles (its bubble), and how many micro-batches it stores.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Checks proofs against answer keys: each proof must confirm the right answer, and no other."""
+"""Checks proofs and listings of lessons against answer keys: each must confirm the right answer, and no other."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Runs the proof of a question on real ranks, and compares what is observed with the answers."""
+"""Runs a question's proof or a lesson's listing on real ranks, and compares what is observed with the answers."""
 
 from __future__ import annotations
 

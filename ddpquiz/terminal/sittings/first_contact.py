@@ -95,7 +95,7 @@ class FirstContact(KeyScreen):
         if self._chosen == _RIGHT:
             said = Text("✓ Right: each rank has printed what it holds now, 1 + 2 + 3 + 4 = 10.", style="good")
         else:
-            said = Text(f"✗ You said: {self._chosen}. Each rank has printed what it holds now.", style="bad")
+            said = prose(f"✗ You said: {self._chosen}. It is {_RIGHT}: each has printed 1 + 2 + 3 + 4 = 10.", "bad")
         call = (
             "The “all” in `all_reduce` says who gets the result. Training one model on many GPUs does the same with "
             "gradients. Your answer did not count; next is the first lesson."
