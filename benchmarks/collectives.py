@@ -14,7 +14,7 @@ import os
 import statistics
 from typing import TYPE_CHECKING
 
-from ddpquiz.benchmark.cost_lines import SizeTime, fit
+from ddpquiz.benchmark.measurements import SizeTime, fit
 from ddpquiz.benchmark.run import BenchRun
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ddpquiz.benchmark.cost_lines import OPS, BenchGroup, MachineBench, SizeTime
+from ddpquiz.benchmark.measurements import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.benchmark.page import bench_page
 from ddpquiz.benchmark.run import BenchRun, BenchSamples, default_counts
 from ddpquiz.benchmark.saved_bench import save_bench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.benchmark.cost_lines import achieved_speeds
+from ddpquiz.benchmark.measurements import achieved_speeds
 from ddpquiz.benchmark.page import speeds_section
 from ddpquiz.benchmark.saved_bench import load_bench
 from ddpquiz.cli import saving

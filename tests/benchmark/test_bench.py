@@ -12,7 +12,7 @@ import typer
 from measured_machine import SIZES, group, line, machine
 from run_program import ddpquiz, environment, piped
 
-from ddpquiz.benchmark.cost_lines import (
+from ddpquiz.benchmark.measurements import (
     MachineBench,
     SizeTime,
     achieved_speeds,
