@@ -188,11 +188,11 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
         )  # fmt: skip
     elif status < 0 and aborted:
         limits = ("The logs do not say which rank wrote that.",) if aborted.rank is None else ()
-        sentence = f"{who} {were} ended by {signal_name(-status)}. Before that: {aborted.said}"
+        sentence = f"{who} {were} killed by {signal_name(-status)}. Before that: {aborted.said}"
         found = Diagnosis("dead", alike, sentence, advice=ADVICE["raised"], limits=limits, evidence=(str(aborted.at),))
     elif status < 0:
         advice = "Native code crashed. PYTHONFAULTHANDLER=1 makes Python write the line at which it does."
-        found = Diagnosis("dead", alike, f"{who} {were} ended by {signal_name(-status)}.", advice=advice)
+        found = Diagnosis("dead", alike, f"{who} {were} killed by {signal_name(-status)}.", advice=advice)
     else:
         whose = "its" if len(alike) == 1 else "their"
         found = Diagnosis(

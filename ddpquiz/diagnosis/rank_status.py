@@ -156,5 +156,5 @@ def _silent_first(state: RunState, absent: Collection[int], failed: float | None
 
 def _ended(exited: Exited) -> str:
     if exited.status < 0:
-        return "was killed because memory ran out" if exited.memory else f"was ended by signal {-exited.status}"
+        return "was killed because memory ran out" if exited.memory else f"was killed by signal {-exited.status}"
     return f"exited with status {exited.status}"

@@ -319,7 +319,7 @@ def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, s
     if frames_in(exited.stack):
         place = _where(*own_frame(exited.stack, state.script, newest_first=True))
         return f"Rank {rank} crashed with {name} at {place}.", "Native code crashed; the stack is above."
-    return f"Rank {rank} was ended by {name}{after}.", ""
+    return f"Rank {rank} was killed by {name}{after}.", ""
 
 
 def _stderr(rank: int, state: RunState) -> str:

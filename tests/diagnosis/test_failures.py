@@ -83,8 +83,8 @@ FAULTS = {
         "Rank 1 was killed by SIGKILL, after all_reduce at train.py:6.",
         "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
     ),
-    "os.kill(os.getpid(), 15)": ("Rank 1 was ended by SIGTERM, after all_reduce at train.py:6.", ""),
-    "os.kill(os.getpid(), 40)": ("Rank 1 was ended by signal 40, after all_reduce at train.py:6.", ""),
+    "os.kill(os.getpid(), 15)": ("Rank 1 was killed by SIGTERM, after all_reduce at train.py:6.", ""),
+    "os.kill(os.getpid(), 40)": ("Rank 1 was killed by signal 40, after all_reduce at train.py:6.", ""),
     "raise ValueError('half a character: \\udce9')": (
         "Rank 1 raised ValueError at train.py:8: half a character: ?",
         ADVICE["raised"],

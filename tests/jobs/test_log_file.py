@@ -165,7 +165,7 @@ def test_the_heartbeat_monitor_that_aborts_a_rank_is_quoted(tmp_path):
     )
     found = diagnose_log(read(tmp_path, text))
     assert (found.fault, found.culprits) == ("dead", (25,))
-    assert found.sentence == "Rank 25 was ended by SIGABRT. Before that: Heartbeat monitor timed out"
+    assert found.sentence == "Rank 25 was killed by SIGABRT. Before that: Heartbeat monitor timed out"
 
 
 def test_what_the_watchdog_tells_again_when_it_ends_a_process_is_told_once(tmp_path):
