@@ -153,7 +153,7 @@ def main() -> None:
             "sync updates the weights once per step, async once per gradient"
         )
         if sync:
-            assert max(ages) == 0, "sync: every gradient belongs to the current weights"
+            assert max(ages) == 0, "sync: every gradient comes from the current weights"
         elif workers > 1:  # all first gradients are of version 0, and the last of them meets version m-1 or a later one
             assert max(ages) >= workers - 1, "async: with m workers the oldest gradient is at least m-1 updates old"
         if sync or workers == 1:

@@ -4,7 +4,7 @@
 
 In step 5 of 0 to 9 the last rank leaves before it has summed its gradient. The
 others get an error from their all-reduce. They meet in the store, form a new
-group with one rank fewer, agree on the step, and repeat it with the samples
+group with one fewer rank, agree on the step, and repeat it with the samples
 dealt out again. Nothing is read from a file, and no process is started. Look at
 `ranks in each step` and at `steps repeated`. The global batch is the same, so
 the weights at the end are those of a run that nobody left.
@@ -106,7 +106,7 @@ def main() -> None:
         assert torch.allclose(weights, alone, atol=1e-5), "the weights are those of one process that saw every sample"
     if world > 1 and args.leave_at < STEPS:
         assert again == 1, "only the step that was under way is repeated"
-        assert finished[-1] == world - 1 == dist.get_world_size(), "the rest of the steps are made by one rank fewer"
+        assert finished[-1] == world - 1 == dist.get_world_size(), "the rest of the steps are made by one fewer rank"
     dist.barrier()
     dist.destroy_process_group()
 

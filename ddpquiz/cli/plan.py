@@ -95,7 +95,7 @@ class PlanOptions:
         typer.Option(
             "--recompute",
             help="What backward computes again: none, selective (attention's scores), selective-op (PyTorch's, all but"
-            " every second matrix product) or full.",
+            " every other matrix product) or full.",
         ),
     ] = str(_USUAL.recompute)
     sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = _USUAL.sequence_parallel

@@ -79,7 +79,7 @@ def input_bytes(model: Transformer, tokens: float, split: Split) -> float:
 def kept_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool) -> float:
     """What a layer stores with PyTorch's selective checkpoint of operators, beside its input.
 
-    It keeps the result of every second matrix product (queries, values, and the first and the last of the MLP) and of
+    It keeps the result of every other matrix product (queries, values, and the first and the last of the MLP) and of
     attention, and computes the others again (torchtitan, activation_checkpoint "selective", option "op").
     """
     inside = inner_size(model, moe=moe)

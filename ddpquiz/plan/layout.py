@@ -28,7 +28,7 @@ class Recompute(StrEnum):
 
     NONE = "none"
     SELECTIVE = "selective"  # attention's scores
-    SELECTIVE_OP = "selective-op"  # all but every second matrix product and the result of attention
+    SELECTIVE_OP = "selective-op"  # all but every other matrix product and the result of attention
     FULL = "full"
 
 
