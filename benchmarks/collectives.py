@@ -14,8 +14,8 @@ import os
 import statistics
 from typing import TYPE_CHECKING
 
-from ddpquiz.benchmark.measurements import SizeTime, fit
-from ddpquiz.benchmark.run import BenchRun
+from ddpquiz.bench.measurements import SizeTime, fit_lines
+from ddpquiz.bench.run import BenchRun
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def errors_of_unseen_sizes(ranks: int, seconds: float) -> tuple[list[float], lis
         found = run.samples.of_op(op)
         shown = []
         for which, of in enumerate((statistics.median, fastest)):
-            lines = fit([(size, of(samples)) for size, samples in found.items() if size in fitted])
+            lines = fit_lines([(size, of(samples)) for size, samples in found.items() if size in fitted])
             others = [abs(lines.seconds(size) / of(found[size]) - 1) for size in found if size not in fitted]
             errors[which].extend(others)
             shown.append(f"{statistics.median(others):.1%}")

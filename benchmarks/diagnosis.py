@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.diagnosis.job_diagnosis import diagnose_job
-from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_reader import read_job

@@ -20,8 +20,8 @@ from ddpquiz.plan import step_time
 from ddpquiz.plan.layout import rank_stages
 from ddpquiz.plan.memory import fullest, stage_activations, zero_bytes
 from ddpquiz.plan.model import attention_matrices, mlp_matrices
-from ddpquiz.plan.page import amount
 from ddpquiz.plan.plan import Fit, predict, utilization
+from ddpquiz.plan.plan_page import amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ddpquiz.benchmark.measurements import OPS, BenchGroup, MachineBench, SizeTime
-from ddpquiz.benchmark.page import bench_page
-from ddpquiz.benchmark.run import BenchRun, BenchSamples, default_counts
-from ddpquiz.benchmark.saved_bench import save_bench
+from ddpquiz.bench.bench_page import bench_page
+from ddpquiz.bench.measurements import OPS, BenchGroup, MachineBench, SizeTime
+from ddpquiz.bench.run import BenchRun, BenchSamples, default_counts
+from ddpquiz.bench.saved_bench import save_bench
 from ddpquiz.cli.output import say
 from ddpquiz.terminal.kit import layout, style
 

@@ -1,4 +1,4 @@
-"""`ddpquiz check`: check content files and proofs."""
+"""`ddpquiz check`: check content files and proofs; cli/lab.py checks labs for it (`prove_labs`)."""
 
 from __future__ import annotations
 

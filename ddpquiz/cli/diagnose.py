@@ -15,8 +15,8 @@ from ddpquiz.cli import saving
 from ddpquiz.cli.fault_lesson import lesson_of
 from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.diagnosis_sections import diagnosis_sections
 from ddpquiz.diagnosis.job_diagnosis import diagnose_job
-from ddpquiz.diagnosis.report import diagnosis_sections
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import End, Event
 from ddpquiz.events.run_state import RunState

@@ -15,7 +15,7 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.labs import load_lab, load_pack_lab, pack_lab_names, pack_labs, survey_labs, survey_labs_of_pack
 from ddpquiz.errors import Complaint, ContentError, UserError
-from ddpquiz.lab import pages
+from ddpquiz.lab import lab_pages
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
@@ -56,7 +56,7 @@ def lab(
         return
     found = load(name)
     if task:
-        layout.show(style.console(), pages.task(found))
+        layout.show(style.console(), lab_pages.task(found))
     elif hint:
         _print_hint(found)
     elif solution:
@@ -95,7 +95,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
     if not is_interactive():
         _check_once(lab, files, json=False)
         return
-    from ddpquiz.lab.screen import LabScreen  # noqa: PLC0415  # lists, tasks and hints run no ranks
+    from ddpquiz.lab.lab_screen import LabScreen  # noqa: PLC0415  # lists, tasks and hints run no ranks
 
     now: Lab | None = lab
     while now:
@@ -127,7 +127,7 @@ def _history() -> LabHistory:
 def _list_labs(files: LabFolder) -> None:
     known = all_labs()
     begun = [lab.id for lab in known if files.has(lab)]
-    listed = pages.labs(loading.load(), known, pages.LabProgress(_history().standings(), begun))
+    listed = lab_pages.labs(loading.load(), known, lab_pages.LabProgress(_history().standings(), begun))
     layout.show_paged(style.console(), listed)
 
 
@@ -136,7 +136,7 @@ def _print_hint(lab: Lab) -> None:
     count = min(len(lab.hints), _history().hints_shown(lab) + 1)
     _history().save_hints(lab, count)
     for number in range(1, count + 1):
-        layout.show(style.console(), pages.hint(lab, number))
+        layout.show(style.console(), lab_pages.hint(lab, number))
 
 
 def _print_solution(lab: Lab) -> None:
@@ -153,7 +153,7 @@ def _reset(lab: Lab, files: LabFolder) -> None:
 
 def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
-    from ddpquiz.lab.check import check_solution, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
+    from ddpquiz.lab.checker import check_solution, compare  # noqa: PLC0415  # lists, tasks and hints run no ranks
 
     file = files.file(lab)
     if files.begin(lab) and not json:
@@ -163,8 +163,8 @@ def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     if json:
         say(to_json(_as_data(lab, verdict, figures)))
     else:
-        layout.show(style.console(), Group(*pages.verdict(lab, file, verdict, figures)))
-        for part in pages.repeat(verdict):
+        layout.show(style.console(), Group(*lab_pages.verdict(lab, file, verdict, figures)))
+        for part in lab_pages.repeat(verdict):
             style.console().print(part, soft_wrap=True)  # a command is to be copied
     if not verdict.passed:
         raise typer.Exit(1)
@@ -202,7 +202,7 @@ def chosen_labs(names: list[str], pack: Path | None) -> tuple[list[Lab], list[Co
 
 def prove_labs(labs: Iterable[Lab]) -> list[str]:
     """Check all attempts of these labs on real ranks, and return a line for each verdict that is wrong."""
-    from ddpquiz.lab.check import prove_lab  # noqa: PLC0415  # only this and a check run ranks
+    from ddpquiz.lab.checker import prove_lab  # noqa: PLC0415  # only this and a check run ranks
 
     problems: list[str] = []
     for lab in labs:

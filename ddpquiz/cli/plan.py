@@ -23,8 +23,8 @@ from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.plan.memory import Sizes, States
-from ddpquiz.plan.page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.plan import Plan, make_plan, plan_as_json
+from ddpquiz.plan.plan_page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
 from ddpquiz.plan.step_time import Accelerator, usual_stage
 from ddpquiz.plan.traffic import Job, cut_bytes

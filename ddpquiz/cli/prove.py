@@ -13,7 +13,7 @@ from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.proof import show
+from ddpquiz.terminal.sittings.proof_screen import show
 
 
 def prove(

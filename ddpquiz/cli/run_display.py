@@ -7,9 +7,9 @@ from pathlib import Path
 
 import typer
 
-from ddpquiz.benchmark.measurements import achieved_speeds
-from ddpquiz.benchmark.page import speeds_section
-from ddpquiz.benchmark.saved_bench import load_bench
+from ddpquiz.bench.bench_page import speeds_section
+from ddpquiz.bench.measurements import achieved_speeds
+from ddpquiz.bench.saved_bench import load_bench
 from ddpquiz.cli import saving
 from ddpquiz.cli.fault_lesson import lesson_of
 from ddpquiz.cli.output import say

@@ -8,11 +8,11 @@ import re
 from dataclasses import replace
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.diagnosis.log_diagnosis import diagnose_log
 from ddpquiz.diagnosis.log_evidence import LogEvidence, as_event
 from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus
 from ddpquiz.diagnosis.ras_diagnosis import add_ras
-from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.diagnosis.stack_diagnosis import add_stacks, diagnose_stacks
 from ddpquiz.events.event import Exited, Raised
 from ddpquiz.events.run_state import RunState

@@ -1,6 +1,7 @@
 """How two runs differ: time, calls and bytes of each call site, each kind of operation and each rank.
 
-Lines of the script may have moved between the runs: `pair` says which call sites of one are those of the other.
+Lines of the script may have moved between the runs: `pair_call_sites` says which call sites of one are those of the
+other.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Histories = dict[str, list[tuple[date, Grade]]]  # the grades of each card, olde
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FittedWeights:
     """Weights, and how well they predict what was recalled."""
 
     weights: Weights
@@ -53,7 +53,7 @@ def recalls(known: Histories) -> int:
     return sum(day > before for grades in known.values() for (before, _), (day, _) in pairwise(grades))
 
 
-def look(known: Histories, weights: Weights) -> Fit:
+def look(known: Histories, weights: Weights) -> FittedWeights:
     """How well weights predict these grades, and how many reviews a day they lead to."""
     schedule, loss = Schedule(weights), 0.0
     stability = []
@@ -66,7 +66,7 @@ def look(known: Histories, weights: Weights) -> Fit:
             memory = schedule.review(card, memory, grade, day)
         stability.append(memory.stability if memory and memory.stability else 1.0)
     a_day = sum(1 / max(1.0, days * weights.stretch) for days in stability)
-    return Fit(weights, loss / max(1, recalls(known)), a_day)
+    return FittedWeights(weights, loss / max(1, recalls(known)), a_day)
 
 
 def fit(known: Histories, retention: float) -> Weights:

@@ -1,6 +1,7 @@
 """One quiz or exam: which of the allowed questions it asks, and what each answer and key does to it.
 
-Old state, event and time in; new state out, with the answer to save.
+Old state, event and time in; new state out, with the answer to save. `Answer.credit` is what an answer is worth after
+hints.
 """
 
 from __future__ import annotations

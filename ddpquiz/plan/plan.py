@@ -30,7 +30,7 @@ def safe_bytes(memory: float) -> float:
     return HEADROOM * memory / (1 + MARGIN)
 
 
-def fit(needed: float, most: float, memory: float) -> Fit:
+def memory_fit(needed: float, most: float, memory: float) -> Fit:
     """Whether a rank that needs so many bytes, and `most` with other software, fits even if both miss by MARGIN."""
     if most <= safe_bytes(memory):
         return Fit.YES
@@ -59,7 +59,7 @@ class Plan:
     @property
     def fit(self) -> Fit:
         """Whether it fits into the memory of the GPU, with any states and loss where none are stated."""
-        return fit(self.memory.total, self.most, self.hardware.memory)
+        return memory_fit(self.memory.total, self.most, self.hardware.memory)
 
     @property
     def most(self) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ddpquiz.diagnosis.event_diagnosis import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.rank_status import GRACE
 from ddpquiz.diagnosis.root_cause import hang_behind_timeouts, has_failed
-from ddpquiz.diagnosis.run_diagnosis import advise_stopped, diagnose, note_standstill, tell_swallowed_failure
 from ddpquiz.diagnosis.set_order import find_set_loops
 from ddpquiz.errors import UserError
 from ddpquiz.events.costliest_line import find_costliest_line

@@ -12,7 +12,7 @@ import pytest
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.labs import TOOLS, lab_names, load_lab, survey_labs
-from ddpquiz.lab.check import attempts, prove_attempt
+from ddpquiz.lab.checker import attempts, prove_attempt
 from ddpquiz.paths import labs_dir
 
 LABS = {name: load_lab(name) for name in lab_names()}

@@ -18,7 +18,7 @@ from ddpquiz.curriculum.pack_consent import allowed_pack, pack_fingerprint
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
-from ddpquiz.lab.check import check_solution, compare
+from ddpquiz.lab.checker import check_solution, compare
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 from ddpquiz.ranks import run as runs

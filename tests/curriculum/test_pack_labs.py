@@ -12,7 +12,7 @@ from ddpquiz.curriculum import loading, pack_store
 from ddpquiz.curriculum.labs import load_pack_lab
 from ddpquiz.curriculum.packs import packs
 from ddpquiz.errors import Complaint, UserError
-from ddpquiz.lab.check import check_solution
+from ddpquiz.lab.checker import check_solution
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.paths import data_dir, labs_dir

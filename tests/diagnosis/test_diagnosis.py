@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis import ranks_at_fault
-from ddpquiz.diagnosis.run_diagnosis import diagnose, tell_swallowed_failure
+from ddpquiz.diagnosis.event_diagnosis import diagnose, tell_swallowed_failure
 from ddpquiz.events.event import Ended, Exited, Issued, Joining, Raised, RankStack, ScriptFinished, Waiting
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState

@@ -11,7 +11,7 @@ import pytest
 
 from ddpquiz.diagnosis.awaited_keys import SET_THE_KEY
 from ddpquiz.diagnosis.diagnosis import ADVICE, MESSAGES
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

@@ -4,7 +4,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import (
     Alive,

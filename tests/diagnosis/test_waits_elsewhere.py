@@ -7,7 +7,7 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.events.event import Began, Exited, Joining, Note, Raised, Started
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks import watchdog

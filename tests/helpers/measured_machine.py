@@ -1,6 +1,6 @@
 """What `ddpquiz bench` could have measured: times on a line, with quartiles beside them."""
 
-from ddpquiz.benchmark.measurements import BenchGroup, MachineBench, SizeTime
+from ddpquiz.bench.measurements import BenchGroup, MachineBench, SizeTime
 
 SIZES = [8 * 4**power for power in range(12)]
 

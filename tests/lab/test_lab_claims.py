@@ -6,7 +6,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.lab.check import check_solution
+from ddpquiz.lab.checker import check_solution
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),))
 HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"

@@ -7,7 +7,7 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.lab.check import check_solution
+from ddpquiz.lab.checker import check_solution
 
 pytestmark = passed.ENGINE
 

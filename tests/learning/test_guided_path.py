@@ -16,7 +16,7 @@ from ddpquiz.learning.guided_path import StageName, guided_path, load_history, n
 from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOutcome
 
 DAY = study_day(START)

@@ -24,7 +24,7 @@ from ddpquiz.plan.layout import (
 )
 from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
-from ddpquiz.plan.plan import HEADROOM, Fit, fit, make_plan, predict
+from ddpquiz.plan.plan import HEADROOM, Fit, make_plan, memory_fit, predict
 from ddpquiz.plan.schedule import Durations, simulate
 from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
@@ -192,7 +192,7 @@ def test_an_explained_concept_is_one_that_can_be_learned():
 def test_an_answer_is_the_same_where_a_prediction_misses_by_its_margin():
     usable = HEADROOM * 80
     for needed, expected in ((0.86, Fit.YES), (0.88, Fit.CLOSE), (1.16, Fit.CLOSE), (1.19, Fit.NO)):
-        assert fit(needed * usable, needed * usable, 80) is expected, needed
+        assert memory_fit(needed * usable, needed * usable, 80) is expected, needed
 
 
 def test_without_a_stated_loss_a_plan_fits_only_if_it_does_with_the_one_that_needs_most():

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "terminal.runs": {KIT, "events", "jobs", "diagnosis", "ranks", "errors", "paths", "plural"},
     "terminal.pages": {KIT, "events", "plan", "learning", "curriculum", "errors", "paths", "plural"},
     "terminal.sittings": {
-        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "benchmark", "events", "curriculum"),
+        *(KIT, "terminal.runs", "terminal.pages", "learning", "ranks", "bench", "events", "curriculum"),
         *("errors", "paths", "plural"),
     },
     "terminal": set(),
@@ -56,9 +56,9 @@ MAY_IMPORT = {
         "paths",
         "plural",
     },
-    "benchmark": {KIT, "events", "ranks", "learning", "errors", "paths", "atomic_file"},
+    "bench": {KIT, "events", "ranks", "learning", "errors", "paths", "atomic_file"},
     "cli": {
-        *(KIT, "terminal.runs", "terminal.pages", "terminal.sittings", "lab", "plan", "benchmark", "web"),
+        *(KIT, "terminal.runs", "terminal.pages", "terminal.sittings", "lab", "plan", "bench", "web"),
         *(
             "safe_text",
             "learning",
@@ -76,7 +76,7 @@ MAY_IMPORT = {
     },
     "__main__": {"cli", "__init__"},
     "record": {"ranks"},
-    "bench": {"benchmark", "cli", "ranks"},
+    "bench.__main__": {"bench", "cli", "ranks"},
     "__init__": set(),
 }
 MAY_IMPORT_TORCH = {

@@ -12,7 +12,7 @@ import pyte
 import pytest
 from run_program import ddpquiz
 
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.errors import UserError
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began, End, Ended, Issued, Note, Output, Result, encode
@@ -129,7 +129,7 @@ def test_what_comes_next_is_said_in_one_line_and_whole():
     assert any("all_to_all_single" in line.plain for line in lines)
 
 
-def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
+def test_a_cursor_that_is_wound_back_shows_what_it_showed_before():
     cursor = EventCursor(
         [BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))]
     )

@@ -26,7 +26,7 @@ from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.proof_check import run_listings
 from ddpquiz.ranks.proof_runner import Observed, begin_listing
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
-from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOutcome
 
 DAY = study_day(START)

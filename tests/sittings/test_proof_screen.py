@@ -12,7 +12,7 @@ from sample import BYTES, HOOKS, PRINTS, STEPS
 from ddpquiz.curriculum.concept import CodeProof, Line, Option, Shows
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings import proof
+from ddpquiz.terminal.sittings import proof_screen
 
 INSERTED = replace(
     BYTES,
@@ -31,7 +31,7 @@ ORDER = replace(
 def shown(question, width=60):
     """Return what a proof prints, and whether it agrees with the key."""
     console = style.console(io.StringIO(), width=width)
-    agrees = proof.show(pose(question, random.Random(0)), console)
+    agrees = proof_screen.show(pose(question, random.Random(0)), console)
     return console.file.getvalue(), agrees
 
 

@@ -5,8 +5,8 @@ from sample import BYTES, CARDS, PHASES, RING
 from sample_sittings import context, explaining, press, quizzing, studying, type_text
 
 from ddpquiz.learning.quiz import Rules
-from ddpquiz.terminal.sittings.home import Home
-from ddpquiz.terminal.sittings.path import PathScreen
+from ddpquiz.terminal.sittings.home_screen import Home
+from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.prediction import PredictionScreen
 
 EXAM = Rules(exam=True)

@@ -79,8 +79,8 @@ def meaning(key):
 
 def test_the_hotkeys_of_all_screens_are_found():
     assert {Path(each.place.split(":")[0]).stem for each in ALL} >= {
-        "key_screen", "home", "study_screen", "quiz_screen", "question_view", "explain_screen", "prediction", "proof",
-        "lookup", "path", "sitting", "screen", "replay", "run_screen", "live_view", "job_watch",
+        "key_screen", "home_screen", "study_screen", "quiz_screen", "question_view", "explain_screen", "prediction", "proof_screen",
+        "lookup", "path_screen", "sitting", "lab_screen", "replay", "run_screen", "live_view", "job_watch",
     }  # fmt: skip
     computed = {each.key for each in ALL if each.key.startswith("<")}
     assert computed <= {*CHECKED_ELSEWHERE, "<str(number)>", "<str(key)>", "<QUIT.key>"}

@@ -145,14 +145,14 @@ def _plain_blocks(text: str) -> list[RenderableType] | None:
     return drawn
 
 
-def fit(parts: Sequence[RenderableType], width: int, height: int) -> bool:
+def fits_screen(parts: Sequence[RenderableType], width: int, height: int) -> bool:
     """Whether parts of a step fit one screen of this size."""
     return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - _AROUND
 
 
 def fits_beside(step: LessonStep, width: int, height: int) -> bool:
     """Whether the text and the listing of a step fit one screen of this size."""
-    return fit(text_parts(step), width, height)
+    return fits_screen(text_parts(step), width, height)
 
 
 def rows_of(parts: Sequence[RenderableType], columns_: int = COLUMNS) -> int:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
-from ddpquiz.diagnosis.report import lesson_sentence, limits_of, position_cells, source_of
+from ddpquiz.diagnosis.diagnosis_sections import lesson_sentence, limits_of, position_cells, source_of
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.layout import bullets, columns, section

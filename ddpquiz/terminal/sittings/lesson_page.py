@@ -26,7 +26,7 @@ def lesson_page(catalog: Catalog, concept: Concept) -> RenderableType:
 
 def _measured_here() -> Sequence[Text]:
     """What `ddpquiz bench` found about this machine."""
-    from ddpquiz.benchmark.page import lines_on_machine
-    from ddpquiz.benchmark.saved_bench import load_bench  # only one lesson needs it
+    from ddpquiz.bench.bench_page import lines_on_machine
+    from ddpquiz.bench.saved_bench import load_bench  # only one lesson needs it
 
     return lines_on_machine(load_bench())

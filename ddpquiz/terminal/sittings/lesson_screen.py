@@ -38,8 +38,8 @@ from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
     changed_listing,
     diff,
-    fit,
     fits_beside,
+    fits_screen,
     framed,
     listing_view,
     markdown_of,
@@ -285,7 +285,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         parts = _observed_parts(observed, shows, then, said)
         whole = [*asked, changed_listing(source, change) if change else listing_view(source), *parts]
         brief = [*asked, *([diff(change)] if change else []), *parts]
-        return whole if fit(whole, size.width, size.height) else brief
+        return whole if fits_screen(whole, size.width, size.height) else brief
 
     def _question(self) -> list[RenderableType]:
         """Draw in short what was asked before the run: who sees the result need not remember it."""

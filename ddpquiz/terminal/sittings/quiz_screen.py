@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.benchmark.saved_bench import load_bench
+from ddpquiz.bench.saved_bench import load_bench
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import DemoLink, Question
 from ddpquiz.curriculum.posed_question import Posed, on_machine

@@ -124,9 +124,9 @@ class RankRunner:
 
     def prove(self, posed: Posed) -> None:
         """Run the proof of a question, and return once the learner has read the result."""
-        from ddpquiz.terminal.sittings import proof
+        from ddpquiz.terminal.sittings import proof_screen
 
-        proof.visit(posed, console())
+        proof_screen.visit(posed, console())
 
 
 def _run(request: Request, link: DemoLink, how: DemoOptions, asked: PredictedRun | None) -> RunState:

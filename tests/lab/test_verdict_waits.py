@@ -10,7 +10,7 @@ from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.events.event import Began, Issued, Output, Started, Waited
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
-from ddpquiz.lab.check import check_solution
+from ddpquiz.lab.checker import check_solution
 from ddpquiz.lab.verdict import MOST_OPEN, FinishedRun, find_forgotten
 
 pytestmark = passed.ENGINE

@@ -155,9 +155,9 @@ def test_a_sound_file_can_be_replaced_too_and_its_rows_can_still_be_imported(tmp
 def test_what_was_not_written_back_yet_is_set_aside_with_the_file(tmp_path):
     """A process that is killed leaves its last answers in the write-ahead log."""
     script = (
-        "import os, signal, sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; import test_backups;"
+        "import os, signal, sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; import test_database_backups;"
         "from ddpquiz.learning.progress import Progress; from ddpquiz.learning.schedule import Grade;"
-        "p = Progress(Path(sys.argv[1])); p.review('c/last', Grade.GOOD, test_backups.AT, test_backups.TOOK);"
+        "p = Progress(Path(sys.argv[1])); p.review('c/last', Grade.GOOD, test_database_backups.AT, test_database_backups.TOOK);"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     fill(tmp_path, 5)

@@ -13,8 +13,8 @@ from sample_sittings import context, press, quizzing, screen, studying
 from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings import home as home_screen
-from ddpquiz.terminal.sittings.home import Home, page
+from ddpquiz.terminal.sittings import home_screen
+from ddpquiz.terminal.sittings.home_screen import Home, page
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 
 

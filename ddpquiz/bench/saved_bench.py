@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpquiz.benchmark.measurements import BenchGroup, MachineBench, decode
+from ddpquiz.bench.measurements import BenchGroup, MachineBench, decode
 from ddpquiz.errors import UserError
 from ddpquiz.learning.side_files import load_json, save_json
 from ddpquiz.paths import data_dir

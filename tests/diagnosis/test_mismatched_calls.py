@@ -8,8 +8,8 @@ from nccl_dumps import BEGIN, dump, entry, read
 from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import MORE_CALLS, UNEVEN, call_at
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.diagnosis.job_diagnosis import diagnose_job
-from ddpquiz.diagnosis.run_diagnosis import diagnose
 from ddpquiz.events.event import Ended, Exited, Raised, RankStack, ScriptFinished, Waiting
 from ddpquiz.events.run_state import RunState
 

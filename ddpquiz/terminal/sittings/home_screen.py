@@ -17,7 +17,7 @@ from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
-from ddpquiz.terminal.sittings.path import PathScreen, history_of, path_to_go_on
+from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
 from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key

@@ -55,7 +55,7 @@ class CostFit:
         return 1 / self.lines[-1].beta if self.lines[-1].beta else math.inf
 
 
-def fit(points: Sequence[tuple[float, float]]) -> CostFit:
+def fit_lines(points: Sequence[tuple[float, float]]) -> CostFit:
     """The lines through (bytes, seconds) that make the relative errors small; times span five powers of ten.
 
     ValueError if there are fewer than three sizes.
@@ -173,7 +173,7 @@ class BenchGroup:
     def fit_of(self, op: str) -> CostFit | None:
         """The lines of an operation, or None if too few sizes were measured."""
         times = self.ops.get(measured_as(op), ())
-        return fit([(each.size, each.seconds) for each in times]) if len(times) >= _FEWEST else None
+        return fit_lines([(each.size, each.seconds) for each in times]) if len(times) >= _FEWEST else None
 
 
 def bus_bandwidth(op: str, ranks: int, time: SizeTime) -> float:

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.benchmark.measurements import (
+from ddpquiz.bench.measurements import (
     FITS,
     AchievedSpeed,
     BenchGroup,

@@ -12,17 +12,17 @@ import typer
 from measured_machine import SIZES, group, line, machine
 from run_program import ddpquiz, environment, piped
 
-from ddpquiz.benchmark.measurements import (
+from ddpquiz.bench.bench_page import bench_page, lines_on_machine
+from ddpquiz.bench.measurements import (
     MachineBench,
     SizeTime,
     achieved_speeds,
     bus_bandwidth,
     decode,
-    fit,
+    fit_lines,
     measured_as,
 )
-from ddpquiz.benchmark.page import bench_page, lines_on_machine
-from ddpquiz.benchmark.saved_bench import BENCH_FILE, load_bench, save_bench
+from ddpquiz.bench.saved_bench import BENCH_FILE, load_bench, save_bench
 from ddpquiz.cli.bench import read_options, read_sizes
 from ddpquiz.curriculum.loading import load
 from ddpquiz.events.costs import Cost
@@ -32,7 +32,7 @@ from ddpquiz.terminal.sittings.lesson_page import COSTS, lesson_page
 
 
 def test_the_fit_finds_alpha_and_beta_of_one_line():
-    found = fit([(size, line(size)) for size in SIZES])
+    found = fit_lines([(size, line(size)) for size in SIZES])
     assert len(found.lines) == 1
     assert found.lines[0].alpha == pytest.approx(300e-6, rel=1e-6)
     assert found.lines[0].beta == pytest.approx(1e-9, rel=1e-6)
@@ -41,7 +41,7 @@ def test_the_fit_finds_alpha_and_beta_of_one_line():
 
 def test_sizes_that_were_not_measured_are_predicted_within_noise():
     noise = random.Random(1)
-    found = fit([(size, line(size) * noise.uniform(0.92, 1.08)) for size in SIZES])
+    found = fit_lines([(size, line(size) * noise.uniform(0.92, 1.08)) for size in SIZES])
     errors = [abs(found.seconds(size) / line(size) - 1) for size in (100, 5_000, 300_000, 3_000_000, 20_000_000)]
     assert max(errors) < 0.08
 
@@ -49,7 +49,7 @@ def test_sizes_that_were_not_measured_are_predicted_within_noise():
 @pytest.mark.parametrize("factor", [0.4, 3, 20])
 def test_one_disturbed_size_hardly_moves_the_line(factor):
     disturbed = [(size, line(size) * (factor if size == SIZES[4] else 1)) for size in SIZES]
-    found = fit(disturbed)
+    found = fit_lines(disturbed)
     assert [found.seconds(size) for size in (64, 1 << 20)] == pytest.approx([line(64), line(1 << 20)], rel=0.03)
 
 
@@ -57,7 +57,7 @@ def test_two_regimes_have_two_lines_that_meet_between_their_sizes():
     def both(size):
         return line(size, beta=0.2e-9) if size < 1 << 20 else line(size, alpha=2e-3, beta=3e-9)
 
-    found = fit([(size, both(size)) for size in SIZES])
+    found = fit_lines([(size, both(size)) for size in SIZES])
     assert len(found.lines) == 2
     assert SIZES[8] <= found.lines[0].until <= SIZES[9]
     assert found.lines[1].until == math.inf
@@ -67,11 +67,11 @@ def test_two_regimes_have_two_lines_that_meet_between_their_sizes():
 
 
 def test_a_line_never_falls_and_needs_three_sizes():
-    falling = fit([(1, 3e-3), (100, 2e-3), (1000, 1e-3)])
+    falling = fit_lines([(1, 3e-3), (100, 2e-3), (1000, 1e-3)])
     assert falling.lines[0].beta == 0
     assert falling.bytes_per_second == math.inf
     with pytest.raises(ValueError, match="needs 3 sizes"):
-        fit([(8, 1e-3), (8, 1e-3), (16, 1e-3)])
+        fit_lines([(8, 1e-3), (8, 1e-3), (16, 1e-3)])
 
 
 def test_bandwidths_are_those_of_nccl_tests():

@@ -4,7 +4,7 @@ from inline_snapshot import snapshot
 from rank_events import Rank, began
 
 from ddpquiz.diagnosis.diagnosis import ADVICE
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.events.event import Alive, ScriptFinished
 from ddpquiz.events.run_state import RunState
 

@@ -2,7 +2,8 @@
 
 It looks at the evidence in this order. Ranks that formed other process groups than the rest (`forming_groups.py`), and
 calls that do not match (`mismatched_calls.py`), are certain. Otherwise ranks wait for others: it follows the waits to
-the ranks that do not wait themselves, and `rank_status.py` says what became of those.
+the ranks that do not wait themselves, and `rank_status.py` says what became of those. If
+nothing is wrong, `_no_fault` says what speaks for that.
 """
 
 import math

@@ -11,8 +11,8 @@ from rich.console import Console, Group
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.lab import pages
-from ddpquiz.lab.check import Stopped, check_solution, command, compare, planned
+from ddpquiz.lab import lab_pages
+from ddpquiz.lab.checker import Stopped, check_solution, command, compare, planned
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), seconds=3)
@@ -132,7 +132,7 @@ def test_figures_are_named_with_their_units_one_in_the_singular():
     passed = LabVerdict(outcome="passed", seconds=1, runs=1, ranks=2)
     figures = [LabFigure("longest chain of messages", "rounds", 1.0, 2.0), LabFigure("sent", "bytes", 1200.0, 1.0)]
     console = Console(width=100, file=io.StringIO())
-    console.print(Group(*pages.verdict(RING, Path("x.py"), passed, figures)))
+    console.print(Group(*lab_pages.verdict(RING, Path("x.py"), passed, figures)))
     assert "What the busiest of 2 ranks did in the last run, in all of its cases together" in console.file.getvalue()
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["longest", "chain", "of", "messages", "1", "round", "2", "rounds"] in lines

@@ -16,8 +16,8 @@ from rich.text import Text
 from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Began
-from ddpquiz.lab import pages
-from ddpquiz.lab.check import Stopped, check_solution, compare
+from ddpquiz.lab import lab_pages
+from ddpquiz.lab.checker import Stopped, check_solution, compare
 from ddpquiz.lab.folder import Stamp, stamp
 from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
@@ -127,27 +127,29 @@ class LabScreen(KeyScreen):
     def body(self) -> RenderableType:
         match self._page:
             case "task":
-                return pages.task(self.lab)
+                return lab_pages.task(self.lab)
             case "solution":
-                return pages.solution(self.lab, self.file, self._width)
+                return lab_pages.solution(self.lab, self.file, self._width)
         state = self._checker.state
         file = Text(shown_path(str(self.file)), style="code")
-        parts: list[RenderableType] = [*self._place, pages.head(self.lab), file, Text()]
+        parts: list[RenderableType] = [*self._place, lab_pages.head(self.lab), file, Text()]
         if state.verdict:
             said = [
-                *pages.verdict(self.lab, self.file, state.verdict, state.figures),
-                *pages.repeat(state.verdict),
+                *lab_pages.verdict(self.lab, self.file, state.verdict, state.figures),
+                *lab_pages.repeat(state.verdict),
             ]
             if not self._was_saved and state.verdict.outcome not in ("unwritten", "passed"):
-                task = section("Task", pages.task_text(self.lab))  # nobody repairs what he has not read about
+                task = section("Task", lab_pages.task_text(self.lab))  # nobody repairs what he has not read about
                 said = [*task, *section("The file as it is", *said)]
             parts += said
         elif state.fault:
             parts.append(Text(plain(state.fault), style="bad"))
         if not state.verdict or state.verdict.outcome == "unwritten":
-            parts += section("Task", pages.task_text(self.lab))
+            parts += section("Task", lab_pages.task_text(self.lab))
         if self._shows_hints and not self.has_passed:
-            parts += [part for number in range(1, self._hints + 1) for part in (Text(), pages.hint(self.lab, number))]
+            parts += [
+                part for number in range(1, self._hints + 1) for part in (Text(), lab_pages.hint(self.lab, number))
+            ]
         return Group(*parts)
 
     def above_keys(self) -> list[RenderableType]:

@@ -4,7 +4,7 @@ import passed
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.events.event import Began, Forming, Issued
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState

@@ -16,7 +16,7 @@ from ddpquiz.learning.judge import answered, chance, judge
 from ddpquiz.ranks.proof_check import prove_all
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.item import item_page
-from ddpquiz.terminal.sittings import proof
+from ddpquiz.terminal.sittings import proof_screen
 
 POSED = Posed(SPOT, {}, ())
 
@@ -248,7 +248,7 @@ def test_a_proof_runs_the_script_as_it_is_and_fixed():
     assert proven(SPOT) == ()
     assert proven(PRINTING) == ()
     console = style.console(io.StringIO(), width=80)
-    assert proof.show(Posed(SPOT, {}, ()), console)
+    assert proof_screen.show(Posed(SPOT, {}, ()), console)
     assert "✓ as it is\n  observed: the ranks wait, and no call ends\n✓ with line 7 fixed:\n" in console.file.getvalue()
 
 

@@ -4,7 +4,7 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis.diagnosis import MESSAGES
-from ddpquiz.diagnosis.run_diagnosis import diagnose
+from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
