@@ -193,7 +193,7 @@ class PredictionScreen(AnswerScreen):
         head = Text.assemble(
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
-        counts = Text("Your answer counts. If it is wrong, a card of a lesson that you know is due.", style="quiet")
+        counts = Text("Your answer counts. If it is wrong, a card of a lesson that you know comes back.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
