@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import passed
 import pytest
 from flight_dumps import recorded
 
 from ddpquiz.events.event import Began, End, Issued, ModelWrapped, OptimizerStep, Started, encode
 from ddpquiz.events.operation import Operation
+
+pytestmark = passed.COMMANDS
 
 
 def run(*words):

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import tomllib
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from places import ROOT
@@ -22,6 +23,8 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import failure, result
 from ddpquiz.terminal.runs.plain_lines import print_events
+
+pytestmark = passed.COMMANDS
 
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist

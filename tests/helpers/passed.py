@@ -39,12 +39,20 @@ from ddpquiz.paths import content_dir, demos_dir, labs_dir
 FILE = TESTS / "passed.json"
 # tests/project/test_imports.py holds that what runs in ranks, proofs and checks of labs imports none of these
 NOT_BELOW = {"cli", "learning", "recordings", "terminal", "web"}
+# Commands that know neither content nor a learner, and what of these folders they load all the same
+RUN_COMMANDS = {"run", "where", "diagnose"}
+LOADED = ("cli", "terminal/kit", "terminal/runs", "web", "learning/side_files.py")
 SAMPLE, LEAST = 0.05, 2  # share of the cases that could be left out, and cases of each kind, that run all the same
 
 
 def engine_module(**_):
     """What a module depends on that tests the engine with its own scripts, or with those that are shipped."""
     return [demos_dir(), labs_dir(), TESTS / "data"]
+
+
+def command_module(**_):
+    """What a module depends on that starts only commands of RUN_COMMANDS: the engine, and what these load."""
+    return [*engine_module(), *(ROOT / "ddpquiz" / name for name in LOADED)]
 
 
 def page_of(concept, known):
@@ -55,7 +63,9 @@ def page_of(concept, known):
     return [file, content_dir() / "sources.yaml", known.tracks, names, *drawing]
 
 
-ENGINE = pytest.mark.case("engine", engine_module)  # for `pytestmark`; test_passed.py says which modules may have it
+# For `pytestmark`; test_passed.py says which modules may have them
+ENGINE = pytest.mark.case("engine", engine_module)
+COMMANDS = pytest.mark.case("command", command_module)
 
 
 def why_unusable():

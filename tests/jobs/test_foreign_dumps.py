@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from copy import deepcopy
 
+import passed
 import pytest
 from flight_dumps import recorded
 from mutated_runs import VALUES
@@ -18,6 +19,8 @@ from ddpquiz.events.event import Issued
 from ddpquiz.jobs.dump_file import load
 from ddpquiz.jobs.dumped_job import read_dumps
 from ddpquiz.jobs.job_reader import read_job
+
+pytestmark = passed.COMMANDS
 
 
 class Code:

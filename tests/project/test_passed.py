@@ -237,23 +237,71 @@ def imports(path):
     return found
 
 
-ENGINE = [
-    path for path in sorted(TESTS.rglob("test_*.py")) if "\npytestmark = passed.ENGINE\n" in path.read_text("utf-8")
-]
+def marked(kind):
+    mark = re.compile(rf"^pytestmark = .*\bpassed\.{kind}\b", re.MULTILINE)
+    return [path for path in sorted(TESTS.rglob("test_*.py")) if mark.search(path.read_text("utf-8"))]
+
+
 # They read content or start the whole program, so their tests would depend on more than the fingerprint says.
 BEYOND = ("curriculum.loading", "curriculum.survey", "curriculum.pack")
 
 
-@pytest.mark.parametrize("path", ENGINE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", marked("ENGINE"), ids=lambda path: path.stem)
 def test_a_module_of_the_engine_depends_on_nothing_that_its_fingerprint_leaves_out(path):
     beyond = tuple(f"ddpquiz.{name}" for name in (*passed.NOT_BELOW, *BEYOND))
     assert [each for each in imports(path) if each.startswith(beyond)] == []
     source = path.read_text("utf-8")
     assert not re.search(r'"-m", "ddpquiz"|^import run_program$|^from run_program import', source, re.MULTILINE)
-    fixtures = {
-        argument.arg
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef)
-        for argument in node.args.args
-    }
-    assert not fixtures & {"progress", "home", "mine", "place"}, "these fixtures use the learner's side"
+    assert not fixtures(source) & {"progress", "home", "mine", "place"}, "these fixtures use the learner's side"
+
+
+def fixtures(source):
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return {argument.arg for node in functions for argument in node.args.args}
+
+
+def is_loaded(module):
+    """Whether the fingerprint of a case that starts a command of RUN_COMMANDS covers a module."""
+    path = f"{module.removeprefix('ddpquiz.').replace('.', '/')}/"
+    return any(path.startswith(f"{each.removesuffix('.py')}/") for each in passed.LOADED)
+
+
+@pytest.mark.parametrize("path", marked("COMMANDS"), ids=lambda path: path.stem)
+def test_a_module_that_starts_commands_depends_on_nothing_that_its_fingerprint_leaves_out(path):
+    source = path.read_text("utf-8")
+    beyond = (*(f"ddpquiz.{name}" for name in passed.NOT_BELOW), *(f"ddpquiz.{name}" for name in BEYOND))
+    assert [each for each in imports(path) if each.startswith(beyond) and not is_loaded(each)] == []
+    started = re.findall(r'"-m", "ddpquiz", "(\w+)"|\bpiped\(home, "(\w+)"', source)
+    assert {name for pair in started for name in pair if name} <= passed.RUN_COMMANDS
+    assert not fixtures(source) & {"progress", "mine", "place"}, "these fixtures use the learner's side"
+
+
+PROBE = """
+import atexit, sys
+atexit.register(lambda: print("LOADED", *sorted(sys.modules), file=sys.stderr))
+from ddpquiz.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("command", ["run --plain -n 1", "run -n 1 --summary --save saved.json", "diagnose", "where"])
+def test_a_command_without_a_learner_loads_nothing_else_of_the_folders_that_fingerprints_leave_out(
+    command, tmp_path, script
+):
+    file = {"run": [str(script("pass"))], "diagnose": ["."]}.get(command.split()[0], [])
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *command.split(), *file],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    loaded = done.stderr.rpartition("LOADED")[2].split()
+    assert "ddpquiz.cli.app" in loaded
+    below = [each for each in loaded if each.split(".")[:1] == ["ddpquiz"] and each.split(".")[1:2]]
+    learners = [each for each in below if each.split(".")[1] in passed.NOT_BELOW and each.count(".") > 1]
+    assert [each for each in learners if not is_loaded(each) and not is_package(each)] == []
+
+
+def is_package(module):
+    return passed.ROOT.joinpath(*module.split("."), "__init__.py").is_file()

@@ -10,6 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import passed
 import pytest
 from real_run import end, of, run
 
@@ -21,6 +22,8 @@ from ddpquiz.ranks.messages import StreamWrite, decode_line
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import read
+
+pytestmark = passed.COMMANDS
 
 
 @pytest.fixture

@@ -8,11 +8,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import passed
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import leftovers
+
+pytestmark = passed.COMMANDS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import passed
 import pytest
 
 from ddpquiz.errors import UserError
@@ -37,7 +38,7 @@ if os.fork() == 0:
 in_the_script()
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+pytestmark = [passed.COMMANDS, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 
 def names(threads, file="script.py"):

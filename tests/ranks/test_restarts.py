@@ -10,6 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from places import ROOT
@@ -18,6 +19,8 @@ from ddpquiz.events.event import End, Exited, Hung, Output, Started, decode
 from ddpquiz.ranks.elastic_run import AGENT, ElasticRun
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.server_connection import server
+
+pytestmark = passed.COMMANDS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 HEAD = """\

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import passed
 import pytest
 
 from ddpquiz.diagnosis.stack_diagnosis import diagnose_stacks
@@ -44,7 +45,7 @@ def train():
 train()
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+pytestmark = [passed.COMMANDS, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import passed
 import pytest
 import real_run
 import torch.distributed as dist
@@ -20,6 +21,8 @@ from run_program import piped
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.events.event import Claimed, Exited, Hung, Output, Raised, decode
+
+pytestmark = passed.COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DIFFERENCES = (

@@ -3,11 +3,14 @@
 import re
 import signal
 
+import passed
 import pytest
 from real_run import HEAD
 from run_program import LEAVE_SCREEN, ddpquiz
 
 from ddpquiz.events import saved_run
+
+pytestmark = passed.COMMANDS
 
 SCRIPT = """\
 import os, sys, time

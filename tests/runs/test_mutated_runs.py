@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+import passed
 import pytest
 from mutated_runs import CONTROL, EVERY_KIND, attack, shown
 from rich.segment import Segment, Segments
@@ -17,6 +18,8 @@ from ddpquiz.events.event import (
 )
 from ddpquiz.events.source_text import MAX_BYTES, read_source, source_line
 from ddpquiz.terminal.kit import style
+
+pytestmark = passed.COMMANDS
 
 
 @pytest.mark.parametrize(
