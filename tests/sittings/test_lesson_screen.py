@@ -428,11 +428,15 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-3 new cards of this lesson wait. Recall them now, or let `ddpquiz study` ask
-them: at most 10 new cards a day.
+3 new cards of this lesson wait. Recall them now, or leave them to
+`ddpquiz study`, which asks 10 new cards a day.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
+    for number in range(10):
+        progress.review(f"other/{number}", Grade.GOOD, START, START - START)
+    assert "asks 10 new cards a day. You have begun 11 cards today, and" in " ".join(screen(seat).split())
+    assert "so they can wait." in " ".join(screen(seat).split())
     for card in ("one", "two"):
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)

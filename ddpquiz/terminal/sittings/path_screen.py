@@ -21,7 +21,7 @@ from ddpquiz.learning.guided_path import (
     route,
 )
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice
+from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice, begun
 from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
@@ -261,14 +261,17 @@ def history_of(context: SittingContext) -> PathHistory:
 def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
-    hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
+    hidden, memories = context.progress.hidden(day), context.progress.memories()
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
-        them = "it" if new == 1 else "them"
-        back = f"{wait}. Recall {them} now, or let `ddpquiz study` ask {them}: at most {NEW_A_DAY} new cards a day."
+        them, they = ("it", "it") if new == 1 else ("them", "they")
+        today = begun(memories, day)
+        back = f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which asks {NEW_A_DAY} new cards a day."
+        if today >= NEW_A_DAY:
+            back += f" You have begun {today} cards today, and all come back in a few days, so {they} can wait."
     elif ahead:
         soonest = min(ahead)
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"
