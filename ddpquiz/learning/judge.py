@@ -244,7 +244,7 @@ def _nth(number: int) -> str:
 
 HOW = {
     Kind.CHOICE: "Choose one.",
-    Kind.CHOICES: "Choose all that are right, and no other.",
+    Kind.CHOICES: "Choose all that are right, and no others.",
     Kind.NUMBER: "Type a number.",
     Kind.ORDER: "Type the numbers of the lines in the right order, such as 2 1 3.",
     Kind.OUTPUT: "Type what this prints.",

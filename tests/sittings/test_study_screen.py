@@ -24,16 +24,17 @@ def test_the_first_card_ever_comes_with_a_few_sentences(progress):
     assert screen(studying(progress, CARDS, opening=[study_screen.WELCOME])) == (
         snapshot("""\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
-grade yourself. A card comes back just before you would forget it, and `d` runs
-its demo on real ranks. Every grade is saved at once, so you can quit at any
-time.
+grade yourself. A card comes back after some days, later each time you know it,
+and `d` runs its demo on real ranks. Every grade is saved at once, so you can
+quit at any time.
 
 ────────── Card 1/6 · ring
 
 
 Front of one?
 
-space show the back · s skip · d demo · f flag · / look up · ? help · q quit""")
+space show the back · s skip · d demo · f flag · / look up · ? help · q quit\
+""")
     )
 
 

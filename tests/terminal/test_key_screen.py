@@ -155,7 +155,7 @@ def test_pages_are_counted_only_where_space_shows_the_next_one():
         ("d", "There is no demo here; ? lists the keys."),
         ("/", "A search opens from a card, or with `ddpquiz search`; ? lists the keys."),
         ("y", "y does nothing here; ? lists the keys."),
-        ("enter", "Press space instead (turn over)."),
+        ("enter", "Press space (turn over) instead."),
         ("n", ""),
         ("left", ""),
     ],

@@ -241,7 +241,7 @@ class KeyScreen(ABC):
         if key in does or not (len(key) == 1 or key in _GO_ON):
             return ""
         for other in set(does).intersection(_GO_ON) if key in _GO_ON else ():
-            return f"Press {other} instead ({does[other]})."
+            return f"Press {other} ({does[other]}) instead."
         if key in _GO_ON and self.reading:
             return "This is the end of the page; press esc to go back."
         name = key.capitalize() if key in _GO_ON else key
