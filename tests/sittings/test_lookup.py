@@ -1,7 +1,13 @@
 """Looking something up in the middle of a card."""
 
+import io
+
 from sample import CARDS, RING_CARDS
 from sample_sittings import press, screen, spoken, studying
+
+from ddpquiz.curriculum import loading
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings.lookup import Lookup
 
 
 def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
@@ -66,3 +72,12 @@ def test_the_words_of_a_search_have_a_cursor_that_moves(progress):
     assert (field.plain, [str(span.style) for span in field.spans]) == ("/ronts_", ["accent"])
     assert seat._scrolling("home") == ""
     assert seat._scrolling("down") == "down"
+
+
+def test_a_demo_that_is_looked_up_shows_a_command_for_each_thing_to_try():
+    read = Lookup(loading.load()).opened("fsdp2_recipe")
+    console = style.console(io.StringIO(), width=80)
+    console.print(read.body())
+    shown = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+    assert "  ddpquiz demo fsdp2_recipe --nproc 2\n      half as many shards, each twice as large\n" in shown
+    assert "Try    --equal-tokens" not in shown

@@ -10,6 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.search import Hit
+from ddpquiz.paths import demo_file
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import typed
 from ddpquiz.terminal.kit.layout import indented
@@ -105,9 +106,7 @@ class Lookup:
 
     def _page(self, hit: Hit) -> RenderableType:
         if hit.kind == "demo":
-            return Group(
-                named(hit.key, hit.kind), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code")
-            )
+            return _demo_page(hit)
         if hit.kind == "concept":
             from ddpquiz.terminal.pages.lesson import lesson
 
@@ -118,3 +117,14 @@ class Lookup:
         if isinstance(item, Question) and not self.answered:
             return Group(named(hit.key, hit.kind), Text(), *question_view.asked(sample(item), hints=0))
         return item_page(item)
+
+
+def _demo_page(hit: Hit) -> RenderableType:
+    """What a demo shows, how to run it, and what to try with it."""
+    from ddpquiz.terminal.runs.script import of_script, tries
+
+    about = "\n\n".join(part for part in hit.more.split("\n\n") if not part.startswith("Try "))
+    command = Text(f"ddpquiz demo {hit.key}", style="code")
+    suggested = of_script(str(demo_file(hit.key)))
+    more = [Text(), *tries(suggested)] if suggested else []
+    return Group(named(hit.key, hit.kind), Text(), prose(about), Text(), command, *more)
