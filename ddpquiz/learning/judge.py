@@ -247,7 +247,7 @@ HOW = {
     Kind.CHOICES: "Choose all that are right, and no others.",
     Kind.NUMBER: "Type a number.",
     Kind.ORDER: "Type the numbers of the lines in the right order, such as 2 1 3.",
-    Kind.OUTPUT: "Type what this prints.",
+    Kind.OUTPUT: "Type the output.",
     Kind.SPOT: "Choose the line that is at fault.",
 }
 

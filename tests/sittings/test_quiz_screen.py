@@ -172,7 +172,7 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     assert "The question" not in screen(short, height=24)
     prints = replace(PRINTS, code="x = 1\n" * 20 + PRINTS.code)
     shown = screen(press(quizzing(progress, prints), "0", "enter"), height=24)
-    assert (shown.count(PRINTS.ask), shown.count("\nThe question\n  Type what this prints.")) == (1, 1)
+    assert (shown.count(PRINTS.ask), shown.count("\nThe question\n  Type the output.")) == (1, 1)
     assert shown.index("The question") < shown.index("x = 1")
 
 
