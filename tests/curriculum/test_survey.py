@@ -1,5 +1,6 @@
 """The files of tracks and sources: what they hold, and what does not fit in them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ring_file import changed, complaints
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.survey import read_sources, read_tracks, survey
 from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.paths import content_dir
 
 
 def test_tracks_and_sources_are_read_with_their_complaints():
@@ -97,3 +99,13 @@ def test_the_shipped_core_route_is_learned_in_the_first_weeks():
         ("nccl-operations", "rack-scale-hardware"),
     ]:
         assert order.index(before) < order.index(after)
+
+
+def test_check_reports_a_number_without_a_known_source(tmp_path):
+    folder = tmp_path / "content"
+    shutil.copytree(content_dir(), folder)
+    wrong = folder / "models" / "nano.yaml"
+    wrong.write_text(wrong.read_text().replace("source: nanogpt", "source: nanogbt"))
+    for checked in (folder, wrong):
+        found = [str(complaint) for complaint in survey(checked).complaints]
+        assert found == [f"{wrong}:3:9: there is no source `nanogbt` in sources.yaml; did you mean `nanogpt`?"]

@@ -40,7 +40,7 @@ FILE = TESTS / "passed.json"
 # tests/project/test_imports.py holds that what runs in ranks, proofs and checks of labs imports none of these
 NOT_BELOW = {"cli", "learning", "recordings", "terminal", "web"}
 # Commands that know neither content nor a learner, and what of these folders they load all the same
-RUN_COMMANDS = {"run", "where", "diagnose"}
+RUN_COMMANDS = {"run", "where", "diagnose", "plan"}
 LOADED = ("cli", "terminal/kit", "terminal/runs", "web", "learning/side_files.py")
 SAMPLE, LEAST = 0.05, 2  # share of the cases that could be left out, and cases of each kind, that run all the same
 
@@ -55,6 +55,11 @@ def command_module(**_):
     return [*engine_module(), *(ROOT / "ddpquiz" / name for name in LOADED)]
 
 
+def plan_module(**_):
+    """What a module depends on that starts `plan`: also the files of models and of hardware."""
+    return [*command_module(), content_dir() / "models", content_dir() / "hardware"]
+
+
 def page_of(concept, known):
     """What a page about a concept depends on: its file, the names of the others, and all that draws pages."""
     names = [(each.id, each.title, each.needs) for each in known.concepts]
@@ -66,6 +71,7 @@ def page_of(concept, known):
 # For `pytestmark`; test_passed.py says which modules may have them
 ENGINE = pytest.mark.case("engine", engine_module)
 COMMANDS = pytest.mark.case("command", command_module)
+PLANS = pytest.mark.case("plan", plan_module)
 
 
 def why_unusable():

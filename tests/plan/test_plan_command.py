@@ -2,15 +2,14 @@
 
 import json
 import re
-import shutil
 
+import passed
 import pytest
 from inline_snapshot import snapshot
 from run_program import piped
 
 from ddpquiz.cli.plan import PlanOptions
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model, read_runs
-from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.events import saved_run
 from ddpquiz.events.event import decode
@@ -19,6 +18,7 @@ from ddpquiz.paths import content_dir
 from ddpquiz.plan.layout import Layout
 from ddpquiz.plan.memory import Sizes
 
+pytestmark = passed.PLANS
 JOB = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "--layout", "tp=8,pp=4")
 
 
@@ -285,13 +285,3 @@ def test_a_wrong_number_is_reported_with_line_and_column(read, text, complaint):
     page = YamlFile("f", text.encode())
     read(page)
     assert complaint in map(str, page.complaints)
-
-
-def test_check_reports_a_number_without_a_known_source(tmp_path):
-    folder = tmp_path / "content"
-    shutil.copytree(content_dir(), folder)
-    wrong = folder / "models" / "nano.yaml"
-    wrong.write_text(wrong.read_text().replace("source: nanogpt", "source: nanogbt"))
-    for checked in (folder, wrong):
-        found = [str(complaint) for complaint in survey(checked).complaints]
-        assert found == [f"{wrong}:3:9: there is no source `nanogbt` in sources.yaml; did you mean `nanogpt`?"]

@@ -266,7 +266,7 @@ def is_loaded(module):
     return any(path.startswith(f"{each.removesuffix('.py')}/") for each in passed.LOADED)
 
 
-@pytest.mark.parametrize("path", marked("COMMANDS"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*marked("COMMANDS"), *marked("PLANS")], ids=lambda path: path.stem)
 def test_a_module_that_starts_commands_depends_on_nothing_that_its_fingerprint_leaves_out(path):
     source = path.read_text("utf-8")
     beyond = (*(f"ddpquiz.{name}" for name in passed.NOT_BELOW), *(f"ddpquiz.{name}" for name in BEYOND))
@@ -284,7 +284,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("command", ["run --plain -n 1", "run -n 1 --summary --save saved.json", "diagnose", "where"])
+@pytest.mark.parametrize(
+    "command", ["run --plain -n 1", "run -n 1 --summary --save saved.json", "diagnose", "where", "plan"]
+)
 def test_a_command_without_a_learner_loads_nothing_else_of_the_folders_that_fingerprints_leave_out(
     command, tmp_path, script
 ):
