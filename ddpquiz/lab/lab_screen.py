@@ -154,7 +154,8 @@ class LabScreen(KeyScreen):
 
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state
-        doing = f"checking: {state.doing}" if state.running else "waiting for you to save the file"
+        idle = "passed; a save is checked again" if self.has_passed else "waiting for you to save the file"
+        doing = f"checking: {state.doing}" if state.running else idle
         return [Text(doing, style="accent" if state.running else "quiet")]
 
     def keys(self) -> list[Hotkey]:
@@ -162,7 +163,9 @@ class LabScreen(KeyScreen):
             return [replace(BACK, also=(*GOES_BACK, self._page[0])), HELP]
         verdict, passed = self._checker.state.verdict, self.has_passed
         left = len(self.lab.hints) - self._hints * self._shows_hints
+        on = Hotkey("enter", "go on", "go back to the stages of this concept; the pass is saved", also=("space",))
         every = [
+            on if passed and self._place else None,
             Hotkey("n", "next lab", "go on with the next lab that you have not passed") if passed else None,
             Hotkey("h", "hint", "show the next hint") if left and not passed else None,
             Hotkey("t", "task", "read the task again"),
@@ -184,6 +187,8 @@ class LabScreen(KeyScreen):
         match key:
             case "q" | "n":
                 self.left, self.wants_next = True, key == "n"
+            case "enter" | "space" if self.has_passed and self._place:
+                self.left = True
             case "h":
                 self._show_hint()
             case "t":

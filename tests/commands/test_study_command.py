@@ -30,13 +30,13 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal.press("?", "Front of two")
     terminal.press("\r", "Back of two")
     terminal.press("\r", "Front of three")
-    terminal.press("s", "Done: 2 cards, 2 of them new")
+    terminal.press("s", "Done: 2 new cards")
     terminal.press("n", "Card 4/6 · ring\n\n\nFront of four")
-    terminal.press("u", "Done: 2 cards, 2 of them new")
+    terminal.press("u", "Done: 2 new cards")
     terminal.press("q")
     assert terminal.end() == 0
     assert LEAVE_SCREEN in terminal.raw
-    assert "Done: 2 cards, 2 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "Done: 2 new cards." in terminal.raw.split(LEAVE_SCREEN)[-1]
     assert [kind for kind, *_ in log(home)] == ["review", "undo", "review", "review"]
 
 
@@ -83,7 +83,7 @@ def test_leaving_by_control_keys_puts_the_terminal_back_and_sums_up(home, key, s
     terminal.press("3", "Front of two")
     terminal.press(key)
     assert terminal.end() == status
-    assert "Done: 1 card, 1 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "Done: 1 new card." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
 def test_a_terminal_that_goes_away_ends_the_sitting(home):
@@ -121,14 +121,14 @@ def test_a_terminal_that_cannot_be_painted_gets_lines_and_can_answer(home):
     terminal.press("\x04")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.raw
-    assert "Done: 1 card" in terminal.raw
+    assert "Done: 1 new card" in terminal.raw
 
 
 def test_a_pipe_studies_by_lines(home):
     done = piped(home, "study", lines="\n3\nspace\n1\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert "see again in 2 days" in done.stdout
-    assert "Done: 2 cards, 2 of them new." in done.stdout
+    assert "Done: 2 new cards." in done.stdout
     assert "\x1b" not in done.stdout
     assert [grade for _, _, grade, _ in log(home)] == [3, 1]
 

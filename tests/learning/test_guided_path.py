@@ -259,7 +259,7 @@ def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
     progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
     progress.stage("ring/lesson", "done", START)
     seat = following(progress)
-    assert "6 lab         ✓ done  1 of 2 built; then A slow ring, about 40 minutes" in screen(seat)
+    assert "6 lab         ✓ done  1 of 2 passed; next: A slow ring, about 40 minutes" in screen(seat)
 
 
 def test_a_pipe_gets_the_lesson_and_the_stages(home):
@@ -310,7 +310,7 @@ def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
     terminal.press("\r", "step 4 of 8")
     for step in (5, 6, 7, 8):
         terminal.press("s", f"step {step} of 8")
-    done = terminal.press("s", "2 cards +▸ next", "new cards of this lesson wait")
+    done = terminal.press("s", "2 cards +▸ next", r"This lesson has \d+ new cards")
     assert "You can now" not in done  # most of its steps were skipped
     assert "come next" not in terminal.press("s", "Next is 3 of 3")
     terminal.press("\r", "^3 of 3: lab", "is still to be written")

@@ -29,7 +29,7 @@ def test_one_key_answers_and_four_ranks_confirm_it_and_nothing_counts(tmp_path, 
         ("0", "1", "10"), ("1", "2", "10"), ("2", "3", "10"), ("3", "4", "10"),
     ]  # fmt: skip
     assert verdict in said(terminal)
-    assert "Your answer did not count; next is the first lesson." in said(terminal)
+    assert "This answer does not count. The first lesson is next." in said(terminal)
     terminal.press("\r", "Why train on more than one device")
     terminal.press("q", "0 of 22 lessons")
     terminal.press("q")

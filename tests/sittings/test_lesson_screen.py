@@ -428,8 +428,8 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run
 2 cards   ▸ next  3 cards
 
-3 new cards of this lesson wait. Recall them now, or leave them to
-`ddpquiz study`, which asks 10 new cards a day.
+This lesson has 3 new cards. Recall them now, or leave them to `ddpquiz study`,
+which asks 10 new cards a day.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
@@ -546,7 +546,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "✗ yours|✓ right", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "5 new cards of this lesson wait", "▸ next")
+    terminal.press("\r", "You can now say what an all-reduce leaves", "This lesson has 5 new cards", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"

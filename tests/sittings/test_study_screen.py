@@ -169,7 +169,7 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
     seat = press(studying(progress, CARDS, limit=3), *["space", "1", "space", "3", "space", "4", "space", "3"])
     assert screen(seat) == (
         snapshot("""\
-Done: 3 cards, 3 of them new.
+Done: 3 new cards.
 
 Pace: 8 s a card.
 Left out: 3 new (`--count` asks more).
@@ -199,7 +199,7 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)
-    assert "Done: 6 cards, 6 of them new." in screen(seat)
+    assert "Done: 6 new cards." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
     assert "Left out: 19 new cards for other days (1 a day; `ddpquiz study --new 27` asks 10 more today)." in " ".join(

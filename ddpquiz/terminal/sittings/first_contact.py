@@ -98,7 +98,7 @@ class FirstContact(KeyScreen):
             said = prose(f"✗ You said: {self._chosen}. It is {_RIGHT}: each has printed 1 + 2 + 3 + 4 = 10.", "bad")
         call = (
             "The “all” in `all_reduce` says who gets the result. Training one model on many GPUs does the same with "
-            "gradients. Your answer did not count; next is the first lesson."
+            "gradients. This answer does not count. The first lesson is next."
         )
         return [said, Text(), prose(call)]
 

@@ -326,7 +326,7 @@ def _new(now: Standing) -> str:
         return "none left"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, from the lessons that you have begun"
-    return f"{plural(now.begun, 'card')} begun today, which is enough for a day; {now.new} more wait"
+    return f"{plural(now.begun, 'card')} begun today, which is enough for one day; {now.new} more to come"
 
 
 def due(now: Standing) -> str:

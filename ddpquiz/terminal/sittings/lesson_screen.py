@@ -69,7 +69,7 @@ _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", al
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = (
-    "read what the lesson leaves out: second examples, measurements, rare details; `study` then asks their cards, too"
+    "read what the lesson leaves out: second examples, measurements, rare details; `study` then has cards on them, too"
 )
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
@@ -411,7 +411,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         runs = (has_run or page in (_Page.TEXT, _Page.LISTING)) and self.step.listing is not None and not self._must_ask
         after_question = answer is not None and self.pages[max(0, self._at - 1)] is _Page.ASK and not self._own
         keys = [
-            Hotkey("r", "again", "run on real ranks what you see") if runs and has_run else None,
+            Hotkey("r", "again", "run the listing that you see, on real ranks") if runs and has_run else None,
             _DEMO if self.step.demo and page in (_Page.DEMO, _Page.SEEN) else None,
             PROOF if answer and answer.posed.question.proof and page is not _Page.TEXT else None,
             (_QUESTION if after_question else _BACK) if self._at or self.number or self._own else None,

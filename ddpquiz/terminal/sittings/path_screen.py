@@ -266,7 +266,7 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
-        wait = plural(new, "new card of this lesson waits", "new cards of this lesson wait")
+        wait = f"This lesson has {plural(new, 'new card')}"
         them, they = ("it", "it") if new == 1 else ("them", "they")
         today = begun(memories, day)
         back = f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which asks {NEW_A_DAY} new cards a day."
@@ -312,6 +312,6 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
             return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
-            built = f"{each.count - each.left} of {each.count} built; then " if 0 < each.left < each.count else ""
+            built = f"{each.count - each.left} of {each.count} passed; next: " if 0 < each.left < each.count else ""
             return plain(f"{built}{lab.title}, about {lab.minutes} minutes, in {own_labs_dir()}/")
     return ""

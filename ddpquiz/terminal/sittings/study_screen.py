@@ -583,5 +583,7 @@ def _seconds(duration: timedelta) -> str:
 def _count(summary: StudySummary) -> str:
     if not summary.cards:
         return "No card was graded."
+    if summary.new == summary.cards:
+        return f"Done: {plural(summary.cards, 'new card')}."
     new = f", {summary.new} of them new" if summary.new else ""
     return f"Done: {plural(summary.cards, 'card')}{new}."
