@@ -185,10 +185,8 @@ class LabScreen(KeyScreen):
         asked, self._asked_solution = self._asked_solution, False
         verdict = self._checker.state.verdict
         match key:
-            case "q" | "n":
+            case "q" | "n" | "enter" | "space" if key in ("q", "n") or (self.has_passed and self._place):
                 self.left, self.wants_next = True, key == "n"
-            case "enter" | "space" if self.has_passed and self._place:
-                self.left = True
             case "h":
                 self._show_hint()
             case "t":

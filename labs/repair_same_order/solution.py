@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 def read(dataset: Dataset, epochs: int, batch_size: int, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield the batches that this rank reads in all epochs, each with noise of its own for every sample.
 
-    Each epoch has an order of its own, and the samples go to different ranks; every sample is read once in an epoch, and
-    the same seed always gives the same batches. The noise has one number per sample; ranks draw different noise, and
-    so do epochs.
+    Each epoch has an order of its own, and the samples go to different ranks; every sample is read once in an epoch,
+    and the same seed always gives the same batches. The noise has one number per sample; ranks draw different noise,
+    and so do epochs.
     """
     rank = dist.get_rank()
     sampler = DistributedSampler(dataset, shuffle=True, seed=seed)
