@@ -1,5 +1,7 @@
 """Ranks over time, a character for each moment."""
 
+from itertools import pairwise
+
 from drawn_run import QUIET, drawn, issued, said, seen, text
 from inline_snapshot import snapshot
 
@@ -54,3 +56,10 @@ def test_ranks_over_time_are_shown_where_ranks_did_nothing_but_wait_to_join():
         Exited(2.0, 0, 1),
     ]
     assert "rank 0  ░░░" in drawn(seen(*events, End(2.1, False, 0, 0, 0, "why"), began=QUIET))
+
+
+def test_two_times_of_the_axis_never_touch():
+    events = [Started(0.0, 0, 7), issued(0.0737, 0, 1), Output(1.0737, 0, "stdout", "a line")]
+    for width in range(20, 120):
+        axis = text(gantt(describe_frame(seen(*events)), width, live=False), width).splitlines()[-1]
+        assert all(before == " " for before, mark in pairwise(axis) if mark == "╵"), axis

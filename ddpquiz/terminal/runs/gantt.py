@@ -52,7 +52,7 @@ def _axis(start: float, end: float, columns: int, zero: str = "") -> str:
     for number in range(math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9) + 1):
         at = round((number * step - start) / (end - start) * columns)
         tick = f"╵{number * step:.{digits}f} s" if number else f"╵0 s{zero}"
-        if len(line) <= at <= columns - len(tick):
+        if (not line or len(line) < at) and at <= columns - len(tick):  # a gap, so that each time is read by itself
             line = line.ljust(at) + tick
     return line
 
