@@ -257,8 +257,8 @@ def test_what_was_asked_and_answered_stands_beside_the_result_and_one_key_shows_
     assert screen(seat) == snapshot("""\
 Lesson, step 1 of 1 · The ring
 
-Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each
-rank send?
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
+send?
 
   x = torch.tensor(rank + 1.0)
   dist.all_reduce(x)

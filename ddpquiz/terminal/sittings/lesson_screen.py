@@ -280,17 +280,21 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Text("It has not run yet: press r.", style="quiet")]
         change = listing.change if page is _Page.CHANGED else None
         shows, then = (change.shows, change.then) if change else (listing.shows, self.step.then)
-        size, source = console().size, listing.code
-        asked, said = (self._question(), self._prediction()) if page is _Page.RESULT else ([], [])
+        said = self._prediction() if page is _Page.RESULT else []
         parts = _observed_parts(observed, shows, then, said)
-        whole = [*asked, changed_listing(source, change) if change else listing_view(source), *parts]
-        brief = [*asked, *([diff(change)] if change else []), *parts]
-        return whole if fits_screen(whole, size.width, size.height) else brief
+        whole = [changed_listing(listing.code, change) if change else listing_view(listing.code), *parts]
+        brief = [*([diff(change)] if change else []), *parts]
+        if page is not _Page.RESULT:
+            return _fitting(whole, brief)
+        return _fitting(*([*asked, *rest] for rest in (whole, brief) for asked in self._questions()))
 
-    def _question(self) -> list[RenderableType]:
-        """Draw in short what was asked before the run: who sees the result need not remember it."""
+    def _questions(self) -> list[list[RenderableType]]:
+        """Draw what was asked before the run, whole and in short: who sees the result need not remember it."""
         answer = self.visit.answer
-        return [Brief(prose(answer.posed.question.ask, "quiet"))] if answer and self._predicts else []
+        if answer is None or not self._predicts:
+            return [[]]
+        asked = prose(answer.posed.question.ask, "quiet")
+        return [[asked], [Brief(asked)]]
 
     def _prediction(self) -> list[RenderableType]:
         """Draw the answer that was given before the run, what is right, and why the answer is not."""
@@ -311,7 +315,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Text("The demo has not run to its end yet: press d.", style="quiet")]
         then = [markdown_of(self.step.then)] if self.step.then else []
         shown = [values_table(demo.labels, values, console().width)] if any(values.values()) else []
-        return [*self._question(), *shown, *self._prediction(), *then]
+        return _fitting(*([*asked, *shown, *self._prediction(), *then] for asked in self._questions()))
 
     def _own_result(self, observed: Observed) -> list[RenderableType]:
         listing = self.step.listing
@@ -789,6 +793,12 @@ def _observed_parts(
     if not observed.matches(shows):
         return [*parts, Text(_OTHER, style="warn")]
     return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def _fitting(*pages: list[RenderableType]) -> list[RenderableType]:
+    """The first of some pages that fits the screen, or the last."""
+    size = console().size
+    return next((page for page in pages if fits_screen(page, size.width, size.height)), pages[-1])
 
 
 def _size() -> tuple[int, int]:
