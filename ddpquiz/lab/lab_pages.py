@@ -127,10 +127,10 @@ def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[R
         met = star.name in found.stars
         mark = ("★ ", "warn") if met else ("☆ ", "quiet")
         parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
-    if figures:
+    if used := [each for each in figures if each.yours or each.reference]:  # some labs send nothing at all
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
         where = f"What the busiest of {plural(found.ranks, 'rank')} did in the last run, in all of its cases together"
-        parts += section(where, columns([top, *map(_figure, figures)]))
+        parts += section(where, columns([top, *map(_figure, used)]))
     return parts
 
 

@@ -131,12 +131,14 @@ def test_a_solution_passes_with_stars_and_figures_beside_those_of_the_reference(
 def test_figures_are_named_with_their_units_one_in_the_singular():
     passed = LabVerdict(outcome="passed", seconds=1, runs=1, ranks=2)
     figures = [LabFigure("longest chain of messages", "rounds", 1.0, 2.0), LabFigure("sent", "bytes", 1200.0, 1.0)]
+    figures.append(LabFigure("collectives", "calls", 0.0, 0.0))
     console = Console(width=100, file=io.StringIO())
     console.print(Group(*lab_pages.verdict(RING, Path("x.py"), passed, figures)))
     assert "What the busiest of 2 ranks did in the last run, in all of its cases together" in console.file.getvalue()
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["longest", "chain", "of", "messages", "1", "round", "2", "rounds"] in lines
     assert ["sent", "1,200", "bytes", "1", "byte"] in lines
+    assert not any("collectives" in line for line in lines)  # what neither does is no comparison
 
 
 def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
