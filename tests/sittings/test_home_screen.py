@@ -178,7 +178,7 @@ def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress
         progress.review(card.key, Grade.EASY, START, START - START)
     seat = at_home(progress)
     assert "s study ahead" in screen(seat)
-    assert "New         none left\n" in screen(seat)
+    assert "New         none left of the lessons that you have begun\n" in screen(seat)
     press(seat, "s", "n")
     assert seat.seen == [("study", True, 10)]
 

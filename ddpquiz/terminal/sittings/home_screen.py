@@ -323,7 +323,7 @@ def _tracks(now: Standing) -> RenderableType:
 
 def _new(now: Standing) -> str:
     if not now.new:
-        return "none left"
+        return "none left of the lessons that you have begun"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, from the lessons that you have begun"
     return f"{plural(now.begun, 'card')} begun today, which is enough for one day; {now.new} more to come"

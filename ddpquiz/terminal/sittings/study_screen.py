@@ -415,7 +415,7 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyo
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     flag = "flagged" if flagged else ""
-    further = "beyond the steps (m)" if beyond else ""
+    further = "from the further pages (m)" if beyond else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
     return header(
