@@ -60,6 +60,19 @@ def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):
     assert seat.left
 
 
+def test_after_some_lessons_the_mark_is_on_the_one_that_is_next_now(progress):
+    seat = lessons(progress)
+
+    def go_on_to_the_second():
+        progress.stage("ddp/lesson", "done", START)
+        progress.stage("ddp/cards", "skipped", START)
+        progress.stage("ddp/questions", "skipped", START)
+
+    seat.learn = go_on_to_the_second
+    press(seat, "enter")
+    assert screen(seat).splitlines()[4].split() == [">", "2", "The", "ring", "next"]
+
+
 def test_home_leads_to_the_lessons_and_back(tmp_path):
     terminal = ddpquiz(home=tmp_path)
     terminal.wait("Which ranks will hold the sum")

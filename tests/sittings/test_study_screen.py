@@ -75,7 +75,7 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
     assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
 
 
-def test_new_cards_that_only_further_pages_tell_wait_until_these_are_opened(progress):
+def test_new_cards_that_only_further_pages_tell_wait_until_their_end_was_seen(progress):
     ring = replace(
         RING,
         steps=(LessonStep("Text.", ask="bytes"),),
@@ -96,6 +96,11 @@ def test_new_cards_that_only_further_pages_tell_wait_until_these_are_opened(prog
     for choice in ({"concept": ["ring"]}, {"level": "hard"}, {"track": "collectives"}, {"every": True}):
         assert asked(**choice) == ["hard", "one"], choice
     lesson = LessonScreen(context(progress, concepts=(ring,)), ring, load_history(progress, study_day(START)))
+    press(lesson, "m")
+    lesson.more = True  # there is more below the screen, so that the learner leaves before the end
+    press(lesson, "escape")
+    assert (progress.entries("stage"), asked()) == ([], ["one"])
+    lesson.more = False
     press(lesson, "m", "escape", "m")
     assert [(row.item, row.given) for row in progress.entries("stage")] == [("ring/more", "done")]
     assert (asked(), new()) == (["hard", "one"], 2)

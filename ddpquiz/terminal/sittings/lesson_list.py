@@ -28,13 +28,13 @@ class LessonList(SittingScreen):
         super().__init__(context)
         self._typed = ""  # the digits of a number that may go on
         self._look()
-        following = path_to_go_on(context)
-        self._next = following.concept if following else None
         self._at = self._lessons.index(self._next) if self._next else 0
 
     def _look(self) -> None:
         self._history: PathHistory = history_of(self.context)
         self._lessons: Sequence[Concept] = route(self.context.catalog, self._history)
+        following = path_to_go_on(self.context)
+        self._next = following.concept if following else None
 
     @property
     def scene(self) -> Hashable:
@@ -98,6 +98,8 @@ class LessonList(SittingScreen):
             case "enter":
                 self._leave(self.learn)
                 self._look()
+                if self._next and self._history.has_read(self._marked.id):
+                    self._at = self._lessons.index(self._next)
             case "up" | "down":
                 self._at = min(max(0, self._at + (1 if key == "down" else -1)), len(self._lessons) - 1)
             case "home" | "end":

@@ -69,7 +69,8 @@ _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", al
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = (
-    "read what the lesson leaves out: second examples, measurements, rare details; `study` then has cards on them, too"
+    "read what the lesson leaves out: second examples, measurements, rare details; once you have been at their end, "
+    "`study` has cards on them, too"
 )
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
@@ -449,13 +450,13 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case "q":
                 self.left = self.leaves_path = True
             case _ if self._reads_more:
-                self._reads_more = key not in ("m", "enter", "u", "escape", "backspace")
+                self._close_more(key)
             case _ if self._started:
                 self._press_while_running(key)
             case "escape":
                 self.left = True
             case "m" if self.concept.more:
-                self._read_more()
+                self._reads_more = True
             case "u":
                 self._back()
             case "s":
@@ -561,12 +562,13 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._own = None
         self.entry = self.visit.entry if self.page is _Page.ASK else Entry()
 
-    def _read_more(self) -> None:
-        """Show the further pages; from now on, study asks the cards that they teach."""
-        self._reads_more, item = True, further_pages(self.concept)
-        if item not in self.history.stages:
+    def _close_more(self, key: str) -> None:
+        """Leave the further pages by some keys; once their end was on the screen, study asks cards on them."""
+        item = further_pages(self.concept)
+        if not self.more and item not in self.history.stages:
             self.context.progress.stage(item, StageState.DONE, self.context.clock())
             self.history.stages[item] = StageState.DONE
+        self._reads_more = key not in ("m", "enter", "u", "escape", "backspace")
 
     def _back(self) -> None:
         if self._own:
