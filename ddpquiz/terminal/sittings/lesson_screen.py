@@ -316,7 +316,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Text("The demo has not run to its end yet: press d.", style="quiet")]
         then = [markdown_of(self.step.then)] if self.step.then else []
         shown = [values_table(demo.labels, values, console().width)] if any(values.values()) else []
-        return _fitting(*([*asked, *shown, *self._prediction(), *then] for asked in self._questions()))
+        rest = [*shown, *self._prediction(), *then]
+        return _fitting(*([*asked, *rest] for asked in self._questions()))
 
     def _own_result(self, observed: Observed) -> list[RenderableType]:
         listing = self.step.listing
@@ -799,8 +800,7 @@ def _observed_parts(
 
 def _fitting(*pages: list[RenderableType]) -> list[RenderableType]:
     """The first of some pages that fits the screen, or the last."""
-    size = console().size
-    return next((page for page in pages if fits_screen(page, size.width, size.height)), pages[-1])
+    return next((page for page in pages if fits_screen(page, *_size())), pages[-1])
 
 
 def _size() -> tuple[int, int]:

@@ -261,14 +261,14 @@ def history_of(context: SittingContext) -> PathHistory:
 def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
-    hidden, memories = context.progress.hidden(day), context.progress.memories()
+    hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = f"This lesson has {plural(new, 'new card')}"
         them, they = ("it", "it") if new == 1 else ("them", "they")
-        today = begun(memories, day)
+        today = begun(context.progress.memories(), day)
         back = f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which asks {NEW_A_DAY} new cards a day."
         if today >= NEW_A_DAY:
             back += f" You have begun {today} cards today, and all come back in a few days, so {they} can wait."
