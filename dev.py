@@ -30,7 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-_WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
+_CORES = max(2, os.cpu_count() or 2)
+_WORKERS = _CORES + 1  # slow tests often wait
 _PYTEST = [
     *("-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup", "--inline-snapshot=disable"),
     "--max-worker-restart=0",  # pytest-xdist 3.8 can hang under loadgroup after it restarts a worker
@@ -180,12 +181,17 @@ def _check(more: list[str]) -> int:
     for name, command in CHECKS.items():
         print(f"== {name}", flush=True)
         begun = time.monotonic()
-        extra = more if name == "pytest" else []
+        extra = _pytest_options(more) if name == "pytest" else []
         status = _run([*command, *extra])
         failed = failed or status != 0
         summary.append(f"{name:12} {'FAILED' if status else 'ok':6} {time.monotonic() - begun:6.1f} s")
     print("== summary", *summary, sep="\n")
     return int(failed)
+
+
+def _pytest_options(more: list[str]) -> list[str]:
+    """The further options of pytest; what a quick check runs hardly waits, so a worker beyond the cores is only load."""
+    return ["-n", str(_CORES), *more] if "--quick" in more else more
 
 
 def _run(command: list[str | Path]) -> int:

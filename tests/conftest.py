@@ -1,7 +1,7 @@
 """What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
 `--all` and `--base` are described in helpers/passed.py. Tests that are marked `large` run only with `--all`; tests that use the
-fixture `scale` are then larger. `--quick` leaves out tests that are marked `slow`, and test functions that took 0.3 s or more per case when
+fixture `scale` are then larger. `--quick` leaves out tests that are marked `slow`, and test functions that took 0.2 s or more per case when
 durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests
 on a machine that does nothing else.
 """
@@ -58,7 +58,7 @@ settings.load_profile("same")
 providers._get_local_constants = providers.Constants
 
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds per case of the test functions that are slow
-SLOW = 0.3  # seconds per case
+SLOW = 0.2  # seconds per case
 
 
 def pytest_collection_finish():

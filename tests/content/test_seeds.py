@@ -44,7 +44,7 @@ SEEDS = [
     (CHEAT_SHEET, "practice 3: what print(rank, world_size) prints", ["process-group-init/names-are-not-settings"]),
     (CHEAT_SHEET, "practice 4: world_size left out", ["process-group-init/rank-without-size", "process-group-init/arguments-or-variables"]),
     (CHEAT_SHEET, "practice 5: rank and size of four processes", ["process-group-init/rank-and-size-of-each", "process-group-init/order-of-a-script"]),
-    (CHEAT_SHEET, "mistake: rank as a string", ['process-group-init: `rank=os.environ["RANK"]` ends in', "process-group-init/rank-and-size-of-each"]),
+    (CHEAT_SHEET, "mistake: rank as a string", ['process-group-init: `rank=os.environ["RANK"]` fails with', "process-group-init/rank-and-size-of-each"]),
     (CHEAT_SHEET, "mistake: get_rank before init", ["process-group-init/rank-before-init", "process-group-init/seed-by-rank"]),
     (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Two processes with the same rank.", "process-group-init/same-rank-twice"]),
     (CHEAT_SHEET, "mistake: hard-coded rank and size", ["process-group-init: This script was copied from a tutorial", "process-group-init/groups-of-one"]),

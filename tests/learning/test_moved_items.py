@@ -109,7 +109,8 @@ def test_a_stage_or_lab_of_the_same_name_is_something_else(before):
         assert [row.item for row in progress.entries("stage")] == ["backends/old"]
 
 
-MOVED_CARDS = [moved for moved in load().moved.items() if isinstance(load().item(moved[1]), Card)]
+CATALOG = load()
+MOVED_CARDS = [moved for moved in CATALOG.moved.items() if isinstance(CATALOG.item(moved[1]), Card)]
 
 
 @pytest.mark.parametrize("moved", MOVED_CARDS, ids=lambda pair: pair[0])
@@ -117,17 +118,17 @@ def test_what_was_learned_of_a_shipped_card_that_moved_is_kept(before, moved):
     earlier, now = moved
     before.review(earlier, Grade.GOOD, AT, TOOK)
     learned = before.memories()[earlier]
-    with Progress(before.path.parent, load().moved) as progress:
+    with Progress(before.path.parent, CATALOG.moved) as progress:
         assert progress.memories() == {now: learned}
-        found = statistics(progress, load().concepts, study_day(AT))
+        found = statistics(progress, CATALOG.concepts, study_day(AT))
         assert sum(found.ahead) == 1
 
 
 def test_commands_know_an_item_by_its_earlier_key(tmp_path):
-    earlier, now = next(iter(load().moved.items()))
-    assert load().item(earlier).key == now
+    earlier, now = next(iter(CATALOG.moved.items()))
+    assert CATALOG.item(earlier).key == now
     with pytest.raises(UserError, match="No item named"):
-        load().item(f"{now}-er")
+        CATALOG.item(f"{now}-er")
     with Progress(tmp_path) as progress:
         progress.review(earlier, Grade.GOOD, AT, TOOK)
         progress.suspend(earlier, AT)
