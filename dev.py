@@ -190,7 +190,7 @@ def _check(more: list[str]) -> int:
 
 
 def _pytest_options(more: list[str]) -> list[str]:
-    """The further options of pytest; what a quick check runs hardly waits, so a worker beyond the cores is only load."""
+    """The further options of pytest. The tests of a quick check hardly wait, so one worker per core is enough."""
     return ["-n", str(_CORES), *more] if "--quick" in more else more
 
 

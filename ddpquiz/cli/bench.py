@@ -19,7 +19,7 @@ from ddpquiz.bench.measurements import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.bench.run import BenchRun, BenchSamples, default_counts
 from ddpquiz.bench.saved_bench import save_bench
 from ddpquiz.cli.output import say
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
 SIZES = "8..16M"
@@ -98,7 +98,7 @@ def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[Ben
         return
     out = style.console()
     reasons = {op: why for each in refused for op, why in each.refused.items()}
-    layout.show_paged(out, bench_page(groups, min(out.width, 100), reasons))
+    pager.show_paged(out, bench_page(groups, min(out.width, 100), reasons))
 
 
 def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:

@@ -10,8 +10,8 @@ import typer
 from ddpquiz.cli.output import say
 from ddpquiz.events import comparison, saved_run
 from ddpquiz.safe_text import to_json
-from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.runs.summary import comparison_page
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.runs.comparison_page import comparison_page
 
 
 def compare(
@@ -27,4 +27,4 @@ def compare(
     if as_json:
         say(to_json(found.as_json()))
         return
-    layout.show_paged(style.console(), comparison_page(found, (a.name, b.name)))
+    pager.show_paged(style.console(), comparison_page(found, (a.name, b.name)))

@@ -16,7 +16,7 @@ from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, demos
 from ddpquiz.curriculum.packs import pack_demos
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.paths import data_dir, demos_dir
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages import lists
 from ddpquiz.terminal.sittings.rank_runner import script_of
 
@@ -69,4 +69,4 @@ def demo(
 def _list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     known = (*demos(demos_dir()), *pack_demos())
-    layout.show_paged(style.console(), lists.demos(loading.load(), known, load_timings(data_dir())))
+    pager.show_paged(style.console(), lists.demos(loading.load(), known, load_timings(data_dir())))

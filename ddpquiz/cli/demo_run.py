@@ -27,7 +27,7 @@ from ddpquiz.paths import demo_name, pack_of, recordings_dir
 from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
-from ddpquiz.terminal.kit import layout, screen, style
+from ddpquiz.terminal.kit import pager, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay
 from ddpquiz.terminal.runs.script import of_script, tries
 from ddpquiz.terminal.sittings import prediction
@@ -101,7 +101,7 @@ def explain(script: Path) -> None:
         options = "".join(seen.printed[0].partition("options:")[1:])
         where = "These options go after --. The options in `ddpquiz demo --help` go before it."
         page += [Text(), Text(options), Text(where)]
-    layout.show_paged(style.console(), Group(*page))
+    pager.show_paged(style.console(), Group(*page))
     if why:
         raise UserError(f"{script.name} cannot print its options: {why}")
 

@@ -52,7 +52,7 @@ def explain(
     """
     known = loading.load()
     prompts = _prompts(known, concept)
-    with sitting.context(known) as context:
+    with sitting.open_sitting(known) as context:
         explained = Counter(row.item for row in context.progress.entries("explanation"))
         prompts = order(prompts, explained)
         piped = not sys.stdin.isatty()

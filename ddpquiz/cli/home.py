@@ -11,7 +11,7 @@ from ddpquiz.terminal.sittings.home_screen import look, page, visit_home
 
 def home() -> None:
     """Show how far you are, what is due, and what to do next."""
-    with sitting.context(loading.load()) as context:
+    with sitting.open_sitting(loading.load()) as context:
         if is_interactive():
             visit_home(context, style.console())
         else:

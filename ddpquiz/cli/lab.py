@@ -21,7 +21,7 @@ from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.paths import data_dir, own_labs_dir
 from ddpquiz.safe_text import to_json
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import layout, pager, style
 from ddpquiz.terminal.kit.screen import is_interactive
 
 
@@ -128,7 +128,7 @@ def _list_labs(files: LabFolder) -> None:
     known = all_labs()
     begun = [lab.id for lab in known if files.has(lab)]
     listed = lab_pages.labs(loading.load(), known, lab_pages.LabProgress(_history().standings(), begun))
-    layout.show_paged(style.console(), listed)
+    pager.show_paged(style.console(), listed)
 
 
 def _print_hint(lab: Lab) -> None:

@@ -11,7 +11,7 @@ from ddpquiz.cli import completion, sitting
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
 from ddpquiz.learning.guided_path import pick_track
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import layout, pager, style
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.path_screen import PathScreen, path_of, path_to_go_on, stages
@@ -47,9 +47,9 @@ def learn(
     of_track = known.choose(None, track) if track else ()
     named = known.concept(concept) if concept is not None else None
     if lesson and named:
-        layout.show_paged(style.console(), lesson_page(known, named))
+        pager.show_paged(style.console(), lesson_page(known, named))
         return
-    with sitting.context(known) as context:
+    with sitting.open_sitting(known) as context:
         if track:
             pick_track(context.progress, track, context.clock())
         path = path_of(context, named) if named else path_to_go_on(context, of_track)

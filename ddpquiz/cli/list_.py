@@ -17,7 +17,7 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.errors import UserError
 from ddpquiz.safe_text import to_json
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages import lists
 from ddpquiz.terminal.pages.item import asks
 from ddpquiz.terminal.pages.lists import LearnedSoFar
@@ -86,7 +86,7 @@ def list_(
         core = () if track else known.core
         shown = dataclasses.replace(known, concepts=concepts, core=core)
         page = lists.curriculum(shown, all_marks(known), labs, _learned(known))
-    layout.show_paged(style.console(), page)
+    pager.show_paged(style.console(), page)
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
@@ -99,7 +99,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
         return
     items = {item.key: item for one in known.concepts for item in one.items()}
     asked = {mark[1]: asks(items[mark[1]]) for mark in marks if mark[1] in items}
-    layout.show_paged(style.console(), lists.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
+    pager.show_paged(style.console(), lists.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
 
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:

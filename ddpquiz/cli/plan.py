@@ -28,7 +28,7 @@ from ddpquiz.plan.plan_page import comparison, explanation_page, found_page, pla
 from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
 from ddpquiz.plan.step_time import Accelerator, usual_stage
 from ddpquiz.plan.traffic import Job, cut_bytes
-from ddpquiz.terminal.kit import layout, screen, style
+from ddpquiz.terminal.kit import layout, pager, screen, style
 
 _USUAL, _SIZES = Layout(), Sizes(batch=1, sequence=1)  # their defaults are those of the options
 _STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
@@ -328,7 +328,7 @@ def _named_gpus(options: PlanOptions) -> int:
 def _print_plan(plan: Plan, tokens: float) -> None:
     """Print the page of a plan."""
     out = style.console()
-    layout.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
+    pager.show_paged(out, plan_page(plan, tokens, min(out.width, 100)))
 
 
 def _print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
@@ -340,7 +340,7 @@ def _print_explanation(plan: Plan, line: str, tokens: float, *, as_json: bool) -
     if as_json:
         say(json.dumps(asdict(found)))
     else:
-        layout.show_paged(style.console(), explanation_page(found))
+        pager.show_paged(style.console(), explanation_page(found))
 
 
 def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
@@ -349,7 +349,7 @@ def _print_comparison(plan: Plan, options: PlanOptions, gpus: int, *, as_json: b
     if as_json:
         say(json.dumps([plan_as_json(each, options.tokens * 1e12) for each in (plan, other)]))
     else:
-        layout.show_paged(style.console(), comparison(plan, other))
+        pager.show_paged(style.console(), comparison(plan, other))
 
 
 def _print_search(options: PlanOptions, *, as_json: bool) -> None:
@@ -371,7 +371,7 @@ def _print_search(options: PlanOptions, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
     else:
-        layout.show_paged(style.console(), found_page(found, gpus, options.start, before))
+        pager.show_paged(style.console(), found_page(found, gpus, options.start, before))
 
 
 def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
@@ -397,7 +397,7 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         ]
         say(json.dumps(rows))
     else:
-        layout.show_paged(style.console(), scale_page(plans, job, options.machine()))
+        pager.show_paged(style.console(), scale_page(plans, job, options.machine()))
 
 
 def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from ddpquiz.cli.item_marks import all_marks
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages import lists
 
 
@@ -33,4 +33,4 @@ def search(
     if len(hits) > count:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
         parts.append(Text(f"{len(hits) - count} more: ddpquiz search --count {len(hits)} {given}"))
-    layout.show_paged(style.console(), Group(*parts))
+    pager.show_paged(style.console(), Group(*parts))

@@ -14,7 +14,7 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.safe_text import to_json
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages.item import item_page
 
 
@@ -36,14 +36,14 @@ def show(
         say(to_json(data, indent=2))
         return
     source = known.sources.get(getattr(chosen, "source", ""))
-    layout.show_paged(style.console(), item_page(chosen, source, marks))
+    pager.show_paged(style.console(), item_page(chosen, source, marks))
 
 
 def _show_concept(known: Catalog, concept: Concept, *, as_json: bool) -> None:
     from ddpquiz.terminal.sittings.lesson_page import lesson_page  # noqa: PLC0415  # it shows what `bench` measured
 
     if not as_json:
-        layout.show_paged(style.console(), lesson_page(known, concept))
+        pager.show_paged(style.console(), lesson_page(known, concept))
         return
     told = ("id", "track", "title", "idea", "needs", "why", "more", "able", "remember")
     listed = {name: [dataclasses.asdict(each) for each in getattr(concept, name)] for name in _LISTED}

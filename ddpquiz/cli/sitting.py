@@ -15,7 +15,7 @@ from ddpquiz.terminal.sittings.sitting import SittingContext
 
 
 @contextmanager
-def context(catalog: Catalog) -> Iterator[SittingContext]:
+def open_sitting(catalog: Catalog) -> Iterator[SittingContext]:
     """What a sitting needs, until it is over; the progress is closed after that."""
     with open_progress(catalog.moved) as progress:
         try:

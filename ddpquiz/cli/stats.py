@@ -17,7 +17,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.statistics import Recall, Share, Statistics
 from ddpquiz.safe_text import to_json
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages.stats import Stats
 
 
@@ -30,7 +30,7 @@ def stats(
         if as_json:
             say(to_json(_values(_statistics(known, progress)), indent=2))
         else:
-            layout.show_paged(style.console(), Stats(_statistics(known, progress)))
+            pager.show_paged(style.console(), Stats(_statistics(known, progress)))
 
 
 def _statistics(known: Catalog, progress: Progress) -> Statistics:

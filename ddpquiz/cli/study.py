@@ -50,5 +50,5 @@ def study(*, options: StudyOptions) -> None:
     A forgotten card comes again after a few others, a hard one once more at the end. You can quit at any time: the next
     sitting goes on where this one ended.
     """
-    with sitting.context(loading.load()) as context:
+    with sitting.open_sitting(loading.load()) as context:
         ask_cards(context, options, style.console())

@@ -92,7 +92,7 @@ def test(*, options: TestOptions) -> None:
         )
     console = style.complaints() if options.as_json else style.console()
     console.quiet = options.as_json and not sys.stdin.isatty()  # nobody reads it
-    with sitting.context(loading.load()) as context:
+    with sitting.open_sitting(loading.load()) as context:
         screen = ask_questions(context, options, console, lines=options.as_json)
         if options.as_json:
             screen.do(QuizAction.STOP)  # also of an exam that was left: its answers are told now

@@ -22,7 +22,7 @@ from ddpquiz.plural import plural
 from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.running_jobs import APART, RunningJob, find_jobs, ranks_below
 from ddpquiz.safe_text import plain
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
 from ddpquiz.terminal.runs.stacks_page import stacks_page
 
@@ -45,7 +45,7 @@ def where(
     PID, show the stacks of that process, the innermost call first.
     """
     if pid is not None and not as_json:
-        layout.show_paged(style.console(), stacks_page(stacks_of(pid), ranks_below(pid)))
+        pager.show_paged(style.console(), stacks_page(stacks_of(pid), ranks_below(pid)))
         return
     jobs = find_jobs(pid)
     if as_json:
@@ -61,7 +61,7 @@ def where(
         name = f"{job.script} ({job.name})" if job.script else job.name
         parts += [Text(), Rule(style="quiet")] if parts else []
         parts += [Text(plain(f"Job {name}"), style="head"), page]
-    layout.show_paged(style.console(), Group(*parts))
+    pager.show_paged(style.console(), Group(*parts))
 
 
 def _job_page(job: RunningJob) -> tuple[RenderableType, Diagnosis]:

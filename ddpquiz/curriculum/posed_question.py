@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from math import isclose
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question, fault_line, numbered_line
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
+from ddpquiz.curriculum.question_code import fault_line, numbered_line
 
 ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")

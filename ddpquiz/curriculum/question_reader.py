@@ -27,12 +27,9 @@ from ddpquiz.curriculum.concept import (
     Shows,
     Trap,
     Variable,
-    fixed_script,
-    has_option_line,
-    places_of,
-    with_option,
 )
 from ddpquiz.curriculum.posed_question import evaluate_drawn, fill, placeholders
+from ddpquiz.curriculum.question_code import fixed_script, has_option_line, places_of, with_option
 from ddpquiz.curriculum.yaml_file import ID, Fields, YamlFile, check_snippet, peek, scalar
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")

@@ -23,12 +23,12 @@ from ddpquiz.lab.history import LabHistory
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.plural import plural
 from ddpquiz.ranks.server_connection import server
+from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, leave_to
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import section, shown_path
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain
-from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.runs.replay import replay
 
 _IDLE, _BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs

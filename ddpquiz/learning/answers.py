@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import NamedTuple
 
-from ddpquiz.curriculum.concept import Card, Concept, Kind, Question, script_lines
+from ddpquiz.curriculum.concept import Card, Concept, Kind, Question
 from ddpquiz.curriculum.posed_question import Posed, pose_with
+from ddpquiz.curriculum.question_code import script_lines
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress

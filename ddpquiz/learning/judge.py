@@ -9,16 +9,9 @@ import re
 from dataclasses import dataclass
 
 from ddpquiz.curriculum import formula
-from ddpquiz.curriculum.concept import (
-    Kind,
-    Question,
-    choosable_lines,
-    fault_line,
-    numbered_line,
-    places_of,
-    script_lines,
-)
+from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.curriculum.question_code import choosable_lines, fault_line, numbered_line, places_of, script_lines
 
 _ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")

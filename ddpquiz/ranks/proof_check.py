@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question, fixed_script, without_line
+from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question
 from ddpquiz.curriculum.listing import changed_code
 from ddpquiz.curriculum.posed_question import Posed, pose_with
+from ddpquiz.curriculum.question_code import fixed_script, without_line
 from ddpquiz.ranks.proof_runner import (
     ProofRunner,
     agrees,

@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows, fixed_script
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Listing, Option, Question, Shows
 from ddpquiz.curriculum.demo_scripts import DEMO_PATIENCE, read_demo
 from ddpquiz.curriculum.listing import IMPORTS, JOIN, needs_head, whole_script
 from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
+from ddpquiz.curriculum.question_code import fixed_script
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Output
 from ddpquiz.paths import demo_file, demos_dir

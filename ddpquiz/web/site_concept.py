@@ -26,15 +26,11 @@ from ddpquiz.curriculum.concept import (
     Prompt,
     Question,
     Shows,
-    choosable_lines,
-    fault_line,
-    has_option_line,
-    script_lines,
-    with_option,
 )
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.listing import marked_change
 from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.curriculum.question_code import choosable_lines, fault_line, has_option_line, script_lines, with_option
 from ddpquiz.curriculum.search import meaning
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.judge import HOW, chance

@@ -9,8 +9,9 @@ from ring_file import read
 from sample_sittings import press, quizzing, screen, spoken
 from spot_question import CODE, SPOT, spot_complaints, spot_file
 
-from ddpquiz.curriculum.concept import Shows, Trap, fault_line, fixed_script, script_lines, without_line
+from ddpquiz.curriculum.concept import Shows, Trap
 from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.curriculum.question_code import fault_line, fixed_script, script_lines, without_line
 from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import answered, chance, judge
 from ddpquiz.ranks.proof_check import prove_all

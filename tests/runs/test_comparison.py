@@ -13,7 +13,7 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.comparison import Amounts, CallSite, compare, pair_call_sites
 from ddpquiz.events.event import End
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.runs.summary import SAME, comparison_page
+from ddpquiz.terminal.runs.comparison_page import SAME, comparison_page
 
 
 def recorded(*steps, computes=(1.0, 1.0), repeat=4, why=""):

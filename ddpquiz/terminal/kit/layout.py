@@ -1,13 +1,8 @@
-"""Parts of a page, such as sections, columns, tables and bars, and how a page is shown, also in the user's pager.
+"""Parts of a page, such as sections, columns, tables and bars, and how a page is printed (`show`).
 
-A page is printed (`show`), through the user's pager if it is longer than the terminal (`show_paged`).
+pager.py prints a page through the user's pager if it is longer than the terminal.
 """
 
-import os
-import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -19,7 +14,6 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.kit.style import code, plain
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
@@ -208,39 +202,3 @@ class Folded:
             return
         yield Group(Brief(self.question, max(_LINES, console.height // 6)), *self.answer)
         yield Group(*section(self.title, self.question, *self.more))
-
-
-_LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits
-
-
-def show_paged(console: Console, page: RenderableType) -> None:
-    """Print a page into the scrollback; one that is longer than the terminal goes through the user's pager."""
-    try:
-        pager = shlex.split(os.environ.get("PAGER", "less"))
-    except ValueError:  # a quotation mark that is never closed
-        pager = []
-    if not is_interactive() or not pager:
-        show(console, page)
-        return
-    with console.capture() as captured:
-        show(console, page)
-    text = captured.get()
-    if text.count("\n") < console.height or not _read(pager, text):
-        console.file.write(text)
-
-
-def _read(pager: list[str], text: str) -> bool:
-    """Show a text in a pager, and wait until it ends; return False if the pager cannot be started."""
-    environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colors as colors
-    try:
-        process = subprocess.Popen(
-            pager, stdin=subprocess.PIPE, encoding=sys.stdout.encoding, errors="replace", env=environment
-        )
-    except OSError:
-        return False
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager
-    try:
-        process.communicate(text)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return True

@@ -10,11 +10,12 @@ from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import CheckedPoint, ExplainAction, Explaining, Explanation, Opinion, Toggle, WriteLine
 from ddpquiz.plural import plural
+from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.kit.text_area import TextArea, edit
+from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen, command_line
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SittingContext, SittingScreen
 

@@ -28,11 +28,11 @@ from ddpquiz.learning.guided_path import StageName, StageState, further_pages, h
 from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
+from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, leave_to
 from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header, shown_path, spaced
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
-from ddpquiz.terminal.kit.text_area import open_file
 from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,

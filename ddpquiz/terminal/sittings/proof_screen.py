@@ -11,9 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, fault_line, fixed_script
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
 from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.curriculum.question_code import fault_line, fixed_script
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
 from ddpquiz.ranks import proof_runner

@@ -12,8 +12,9 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question, choosable_lines, fault_line, script_lines
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed, expected
+from ddpquiz.curriculum.question_code import choosable_lines, fault_line, script_lines
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, instruction
 from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.grid import FOCUS
