@@ -288,14 +288,36 @@ def test_what_an_answer_means_comes_right_after_the_verdict(progress):
 
 
 def test_after_a_right_answer_a_key_shows_the_reasons_that_do_not_fit_and_another_goes_on(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
     step = LessonStep("Text.", ask="bytes", then="Less than twice.")
-    seat = press(lesson(progress, concept=replace(STEPS, steps=(step, *LESSON))), "enter")
-    press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes")))
-    assert "enter next step · " in screen(seat)
-    assert "space" not in screen(seat).splitlines()[-1]
-    seat.more = True
-    keys = {each.key: each.does for each in seat.named_keys(seat.keys())}
-    assert (keys["enter"], keys["space"]) == ("next step", "next page")
+
+    def answered(question):
+        concept = replace(STEPS, questions=(question,), steps=(step, *LESSON))
+        seat = press(lesson(progress, concept=concept), "enter")
+        return press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes")))
+
+    seat = answered(replace(asked, steps=(), check=""))
+    assert "enter next step · p proof" in screen(seat)
+    assert "A root would send that much." in screen(seat)
+    seat = answered(asked)
+    assert screen(seat) == snapshot("""\
+Lesson, step 1 of 5 · The ring
+
+✓ Right.
+
+Less than twice.
+
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each
+rank send?
+
+✓>2  1,800 bytes
+
+enter next step · space all reasons · p proof · u back · ? help · q leave\
+""")
+    press(seat, "space")
+    assert "A root would send that much." in screen(seat)
+    assert "enter next step · p proof" in screen(seat)
+    assert seat.turning == ("enter", "space")
 
 
 def test_the_order_of_options_stays_until_the_question_is_answered_and_the_mistake_is_the_first_hint(progress):

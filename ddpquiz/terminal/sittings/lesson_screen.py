@@ -64,6 +64,7 @@ _BACK = Hotkey("u", "back", "look back at the page before this one; nothing is l
 _QUESTION = Hotkey("u", "question", "look at the question again: all its options, and why each is right or wrong")
 _TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays")
 _SKIP = Hotkey("s", "skip", "skip the rest of this step")
+_REASONS = Hotkey("space", "all reasons", "show why the other answers are wrong, the steps to the answer, and a check")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
 _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
@@ -97,6 +98,7 @@ class _Visit:
     grade: Grade | None = None
     observed: dict[_Page, Observed] = field(default_factory=dict)
     values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
+    reads_reasons: bool = False  # all reasons are shown after a right answer
 
     @property
     def answer(self) -> Answer | None:
@@ -196,7 +198,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
         visit = self.visit
         busy = self._started is not None
         own = id(self._own) if self._own else 0
-        return self.number, self._at, visit.answer is None, visit.is_turned, visit.grade, own, self._reads_more, busy
+        reads = self._reads_more, visit.reads_reasons
+        return self.number, self._at, visit.answer is None, visit.is_turned, visit.grade, own, reads, busy
 
     @property
     def over(self) -> bool:
@@ -212,15 +215,18 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def turning(self) -> tuple[str, ...]:
-        if self._reads_more or not (self._asks_now or self._is_right):
-            return ("enter", "space")
-        return () if self._asks_now else ("space",)  # who was right need not read all reasons
+        return () if self._asks_now or self._is_brief else ("enter", "space")
 
     @property
-    def _is_right(self) -> bool:
-        """Whether the verdict on a right answer is shown."""
+    def _is_brief(self) -> bool:
+        """Whether a right answer is shown without all reasons, which do not fit: who was right need not read them."""
         answer = self.visit.answer
-        return self.page is _Page.ASK and not self._own and answer is not None and answer.right
+        if self.page is not _Page.ASK or self._own or self._reads_more or self.visit.reads_reasons:
+            return False
+        if answer is None or not answer.right:
+            return False
+        whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
+        return not fits_screen([Group(*whole)], *_size())
 
     @property
     def _asks_now(self) -> bool:
@@ -264,14 +270,23 @@ class LessonScreen(AnswerScreen, SittingScreen):
             back: list[RenderableType] = [Text(), Barred(prose(asked.back))] if visit.is_turned else []
             return Group(prose(asked.front, "bold"), *back)
         if answer := visit.answer:
-            says: list[RenderableType] = [question_view.verdict(answer, counts=False)]
-            says += [markdown_of(self.step.then)] if self.step.then and not self._predicts else []
-            above = Group(*spaced(says), Text())
-            view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n"), above, self.foot(width)))
-            return Group(above, view)
+            return self._judged(answer, brief=self._is_brief)
         state = self._quiz()
         assert state.posed is not None  # noqa: S101  # it has one question, which is not answered
         return Group(*question_view.asked(state.posed, state.hints, self.entry.text))
+
+    def _judged(self, answer: Answer, *, brief: bool = False) -> RenderableType:
+        """Draw the verdict on an answer, with all reasons or only the right answer."""
+        above = Group(*self._says(answer), Text())
+        if brief:
+            return Group(above, *question_view.right_view(answer))
+        view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n"), above, self.foot(width)))
+        return Group(above, view)
+
+    def _says(self, answer: Answer) -> list[RenderableType]:
+        """Draw the verdict on an answer, and what the step says after it, unless a run comes first."""
+        then = [markdown_of(self.step.then)] if self.step.then and not self._predicts else []
+        return spaced([question_view.verdict(answer, counts=False), *then])
 
     def _result(self, page: _Page) -> list[RenderableType]:
         """Draw what the listing showed, as it is or with its line changed."""
@@ -401,7 +416,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             does = "your answer" if following == [_Page.ASK] else "the result"
         change = self._change if following == [_Page.CHANGED] else None
         more = f"put `{change.to.strip()}` in place of `{change.line}`, and run it" if change else ""
-        reasons = [Hotkey("space", "next page", "show all reasons and steps")] if self._is_right and self.more else []
+        reasons = [_REASONS] if self._is_brief else []
         return [Hotkey("enter", does, more, also=() if reasons else ("space",)), *reasons]
 
     def _was_seen(self, page: _Page) -> bool:
@@ -503,7 +518,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if isinstance(asked, Card):
             self._press_on_card(asked, key)
         elif self.visit.answer:
-            if key in ("enter", "space"):
+            if key == "space" and self._is_brief:
+                self.visit.reads_reasons = True
+            elif key in ("enter", "space"):
                 self._go_on()
         elif key == "h":
             self._do(QuizAction.HINT)
