@@ -1,5 +1,7 @@
 """When a card comes back: FSRS in study days, with reproducible fuzz."""
 
+from __future__ import annotations
+
 import math
 import random
 import zlib
@@ -7,11 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import IntEnum
 from functools import cached_property
-
-from fsrs import Card as FsrsCard
-from fsrs import Rating, Scheduler, State
+from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:  # fsrs is imported when the first card is scheduled; no first screen waits for it
+    from fsrs import Card as FsrsCard
+    from fsrs import Scheduler
 
 _TURN = timedelta(hours=4)  # the study day turns at four in the morning, local time
 _RETENTION = (0.7, 0.97)  # below, most cards are forgotten; above, they come back all the time
@@ -66,6 +70,10 @@ class Weights:
         low, high = _RETENTION
         if not low <= self.retention <= high:
             raise UserError(f"Retention must lie between {low} and {high}; {self.retention} does not.")
+        if self.parameters == FSRS_6:
+            return
+        from fsrs import Scheduler
+
         try:
             Scheduler(self.parameters)
         except ValueError as error:
@@ -88,7 +96,12 @@ class Schedule:
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self._fsrs = Scheduler(weights.parameters, weights.retention, (), (), enable_fuzzing=False)
+
+    @cached_property
+    def _fsrs(self) -> Scheduler:
+        from fsrs import Scheduler
+
+        return Scheduler(self.weights.parameters, self.weights.retention, (), (), enable_fuzzing=False)
 
     def review(self, key: str, memory: Memory | None, grade: Grade, day: date) -> Memory:
         """The memory of a card after a review. A forgotten card stays due on the same day.
@@ -96,6 +109,8 @@ class Schedule:
         The fuzz is seeded by the card, the day and the number of earlier reviews, so the buttons show the real interval
         and a rebuild gives the same state.
         """
+        from fsrs import Rating
+
         memory = memory or Memory(due=day)
         day = max(day, memory.last or day)  # the clock was set back, or the learner flew west
         card, _ = self._fsrs.review_card(_to_fsrs(memory), Rating(int(grade)), _midnight(day))
@@ -131,6 +146,9 @@ def make_due(memory: Memory | None, day: date) -> Memory:
 
 
 def _to_fsrs(memory: Memory) -> FsrsCard:
+    from fsrs import Card as FsrsCard
+    from fsrs import State
+
     due = _midnight(memory.due)
     if memory.stability is None or memory.last is None:
         return FsrsCard(card_id=0, due=due)  # without an id, py-fsrs sleeps a millisecond to make one
