@@ -2,6 +2,9 @@
 
 A run fails by what broke in it (`find_failure`), by a budget that one of its phases does not meet (`exceeded`), or by
 an asynchronous operation that nobody waits for (`find_forgotten`).
+
+What it reads are the events of the run and lines that `labs/lab_tools.py` prints: `seed`, `phase`, `differs` (a result
+that is wrong, and how), `stuck` (who waits for whom) and `checked`.
 """
 
 import ast

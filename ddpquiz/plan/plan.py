@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def limit(self) -> str:
-        """What takes most of a step after computing, by name."""
+        """What takes most of a step after computing, by name: the column `overhead` of `--search`."""
         costs = {name: getattr(self.time, name) for name in ("tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")}
         return max(costs, key=lambda name: costs[name])
 

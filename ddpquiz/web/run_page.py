@@ -1,6 +1,7 @@
 """A run as one page: it needs no network, runs only its own script, and no text of a run can become markup.
 
-The page holds every frame of the run, its operations, its lanes, its logs and its script as data.
+The page holds every frame of the run (one before each call, and one at the end), its operations, its lanes, its logs
+and its script as JSON, which no browser runs. `policy` allows this page's own style and script and no request.
 """
 
 from __future__ import annotations

@@ -113,10 +113,11 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     expect(order.get_by_text("Add first.")).to_be_visible()
     answer(order, "2 1")
     expect(order.locator(".state")).to_have_text("Right.")
-    for _ in range(20):  # a reload may move the page to another process, which what was stored reaches a moment later
+    for _ in range(120):  # a reload may move the page to another process; what was stored reaches it some seconds later
         page.reload()
         if "You graded it hard" in page.locator("#card-held .state").inner_text():
             break
+        page.wait_for_timeout(500)
     expect(page.locator("#card-held .state")).to_contain_text("You graded it hard")
     expect(question(page, 2).locator(".state")).to_contain_text("was right")
 
