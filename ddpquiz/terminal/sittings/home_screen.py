@@ -326,7 +326,7 @@ def _new(now: Standing) -> str:
         return "none left of the lessons that you have begun"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, from the lessons that you have begun"
-    return f"{plural(now.begun, 'card')} begun today, which is enough for one day; {now.new} more to come"
+    return f"{plural(now.begun, 'card')} begun today, enough for one day; the other {now.new} can wait"
 
 
 def due(now: Standing) -> str:
