@@ -45,7 +45,7 @@ CHECKS: dict[str, list[str | Path]] = {
 }
 _WITHOUT_DEMOS = (
     *("tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"),
-    "--ignore=tests/ranks/test_proof_check.py",
+    "--ignore=tests/ranks/test_content_check.py",
 )
 _FOLLOW_TORCH = ("torch", "setuptools", "sympy")  # of the latter two, some versions of torch ask for others than ours
 

@@ -14,8 +14,8 @@ import os
 import statistics
 from typing import TYPE_CHECKING
 
+from ddpquiz.bench.bench_run import BenchRun
 from ddpquiz.bench.measurements import SizeTime, fit_lines
-from ddpquiz.bench.run import BenchRun
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ddpquiz.bench.run import BenchSamples
+from ddpquiz.bench.bench_run import BenchSamples
 from ddpquiz.cli.bench import SIZES, USUAL, BenchOptions, finish, group_of, read_options
 
 USAGE = f"""\

@@ -15,8 +15,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ddpquiz.bench.bench_page import bench_page
+from ddpquiz.bench.bench_run import BenchRun, BenchSamples, default_counts
 from ddpquiz.bench.measurements import OPS, BenchGroup, MachineBench, SizeTime
-from ddpquiz.bench.run import BenchRun, BenchSamples, default_counts
 from ddpquiz.bench.saved_bench import save_bench
 from ddpquiz.cli.output import say
 from ddpquiz.terminal.kit import pager, style

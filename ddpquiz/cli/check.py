@@ -135,7 +135,7 @@ def _unfit(concepts: Sequence[Concept], path: Path | None) -> list[str]:
 
 def _run_listings(concepts: Sequence[Concept], path: Path | None) -> list[str]:
     """Run every listing of lessons and return a line for each that does not show what it should."""
-    from ddpquiz.ranks.proof_check import run_listings  # noqa: PLC0415  # only --proofs runs ranks
+    from ddpquiz.ranks.content_check import run_listings  # noqa: PLC0415  # only --proofs runs ranks
 
     problems: list[str] = []
     for ran in run_listings(concepts):
@@ -162,7 +162,7 @@ def _file(concept: str, path: Path | None) -> Path:
 
 def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     """Run every proof and return a line for each that fails."""
-    from ddpquiz.ranks.proof_check import prove_all  # noqa: PLC0415  # only --proofs runs ranks
+    from ddpquiz.ranks.content_check import prove_all  # noqa: PLC0415  # only --proofs runs ranks
 
     questions = [question for question in catalog.questions() if question.proof]
     problems: list[str] = []

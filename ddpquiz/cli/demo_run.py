@@ -24,8 +24,8 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.event import encode
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import demo_name, pack_of, recordings_dir
+from ddpquiz.ranks.content_runner import follow
 from ddpquiz.ranks.installed_torch import require_demos
-from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
 from ddpquiz.terminal.kit import pager, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay

@@ -19,7 +19,7 @@ from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.events.summary_sections import Section, summary_sections
 from ddpquiz.terminal.kit.layout import shown_path
-from ddpquiz.terminal.runs import picture
+from ddpquiz.terminal.runs import run_svg
 from ddpquiz.terminal.runs.script import script_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
         case ".trace.json":
             saved_run.write(path, lambda file: trace.write(events, file))
         case ".svg":
-            saved_run.write(path, lambda file: file.write(picture.svg(state)))
+            saved_run.write(path, lambda file: file.write(run_svg.svg(state)))
         case ".html":
             page = page_of(events, state, report)
             saved_run.write(path, lambda file: file.write(page))

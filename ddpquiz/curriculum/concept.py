@@ -1,8 +1,4 @@
-"""What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos.
-
-The functions at the end are about the code of a question: the line `<option>` of a proof, and the script of a `spot`
-question, with its lines, the one at fault, and the fixed script.
-"""
+"""What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

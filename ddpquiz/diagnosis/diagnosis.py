@@ -1,6 +1,7 @@
 """What a diagnosis says, as data, and in which words.
 
-Every part of the engine makes a `Diagnosis`; screens, pages and the end of a run show it. The advice and the ways to
+event_, log_, stack_, ras_ and mismatch_diagnosis.py judge, and job_diagnosis.py puts together what is known of a job.
+Each makes a `Diagnosis`; screens, pages and the end of a run show it. The advice and the ways to
 write a call are here, so that the same fault reads the same wherever it was found.
 """
 

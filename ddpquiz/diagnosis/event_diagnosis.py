@@ -1,7 +1,7 @@
 """Why a run hangs or failed, by its events: `diagnose` is the one judge of a live run, of its record and of dumps.
 
 It looks at the evidence in this order. Ranks that formed other process groups than the rest (`forming_groups.py`), and
-calls that do not match (`mismatched_calls.py`), are certain. Otherwise ranks wait for others: it follows the waits to
+calls that do not match (`mismatch_diagnosis.py`), are certain. Otherwise ranks wait for others: it follows the waits to
 the ranks that do not wait themselves, and `rank_status.py` says what became of those. If
 nothing is wrong, `_no_fault` says what speaks for that.
 """
@@ -27,7 +27,7 @@ from ddpquiz.diagnosis.diagnosis import (
     wait,
 )
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
-from ddpquiz.diagnosis.mismatched_calls import (
+from ddpquiz.diagnosis.mismatch_diagnosis import (
     changed_request,
     circular_wait,
     diagnose_mismatch,

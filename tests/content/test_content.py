@@ -16,8 +16,8 @@ from ddpquiz.curriculum.posed_question import parse_number, pose_with
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.learning.answers import linked_cards
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks.proof_check import draws, prove_all
-from ddpquiz.ranks.proof_runner import ProofRunner, all_close
+from ddpquiz.ranks.content_check import draws, prove_all
+from ddpquiz.ranks.content_runner import ProofRunner, all_close
 
 CONCEPTS = [concept.id for concept in load().concepts]
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ddpquiz.curriculum.loading import load
-from ddpquiz.ranks.proof_check import run_listings
-from ddpquiz.ranks.proof_runner import run_code
+from ddpquiz.ranks.content_check import run_listings
+from ddpquiz.ranks.content_runner import run_code
 from ddpquiz.terminal.pages.lesson_steps import unfit
 
 _RUNNABLE = re.compile(r"^```python ranks=(\d+)\n(.*?)^```\n(?:\s*```output\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)

@@ -22,8 +22,8 @@ from ddpquiz.lab.checker import check_solution, compare
 from ddpquiz.lab.folder import LabFolder
 from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 from ddpquiz.ranks import run as runs
+from ddpquiz.ranks.content_runner import ProofRunner
 from ddpquiz.ranks.elastic_run import begin
-from ddpquiz.ranks.proof_runner import ProofRunner
 from ddpquiz.ranks.request import Request
 
 PROVEN = "mine/first-concept/sum-of-ranks"

@@ -29,7 +29,7 @@ from ddpquiz.learning.judge import judge
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.quiz import Answer
 from ddpquiz.paths import data_dir, demo_file, demo_name, packs_dir
-from ddpquiz.ranks.proof_runner import ProofRunner
+from ddpquiz.ranks.content_runner import ProofRunner
 from ddpquiz.terminal.runs.script import of_script
 
 

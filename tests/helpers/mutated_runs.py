@@ -50,7 +50,7 @@ from ddpquiz.events.run_steps import EventCursor, beginnings, steps
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.safe_text import escape_controls
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.runs import picture, replay, summary
+from ddpquiz.terminal.runs import replay, run_svg, summary
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_saved
 from ddpquiz.terminal.runs.run_screen import log
@@ -208,7 +208,7 @@ def shown(path, width=80):
     trace.write(events, file)
     json.loads(file.getvalue())
     out["trace"] = file.getvalue()
-    out["svg"], out["html"] = picture.svg(state), saving.page_of(events, state, None)
+    out["svg"], out["html"] = run_svg.svg(state), saving.page_of(events, state, None)
     ET.fromstring(out["svg"])
     stops = steps(events)
     cursor = EventCursor(events)

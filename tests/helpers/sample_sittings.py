@@ -1,4 +1,4 @@
-"""Seats in a session with the two concepts of the sample, and their screens as text."""
+"""Sittings with the two concepts of the sample, and their screens as text."""
 
 import io
 import json

@@ -14,7 +14,7 @@ from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.question_code import fault_line, fixed_script, script_lines, without_line
 from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import answered, chance, judge
-from ddpquiz.ranks.proof_check import prove_all
+from ddpquiz.ranks.content_check import prove_all
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.sittings import proof_screen

@@ -92,7 +92,7 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/replica_sums.py",
     "ranks/inside/training_marks.py",
     "ranks/inside/replica_drift.py",
-    "ranks/inside/async_results.py",
+    "ranks/inside/never_awaited.py",
     "ranks/inside/store_patch.py",
     "ranks/inside/store_waits.py",
     "ranks/inside/object_collectives.py",

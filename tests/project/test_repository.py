@@ -95,7 +95,7 @@ def test_another_torch_is_installed_with_our_versions_of_the_rest():
             "2.8.0",
             [
                 *("tests/ranks", "tests/events", "tests/jobs", "tests/diagnosis"),
-                "--ignore=tests/ranks/test_proof_check.py",
+                "--ignore=tests/ranks/test_content_check.py",
             ],
         ),
     ],

@@ -23,8 +23,8 @@ from ddpquiz.learning import mastery
 from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.ranks.proof_check import run_listings
-from ddpquiz.ranks.proof_runner import Observed, begin_listing
+from ddpquiz.ranks.content_check import run_listings
+from ddpquiz.ranks.content_runner import Observed, begin_listing
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOutcome

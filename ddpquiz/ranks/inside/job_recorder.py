@@ -20,7 +20,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.events.event import Began, Exited
 from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.ranks import script as scripts
-from ddpquiz.ranks.inside import leaving
+from ddpquiz.ranks.inside import usage
 from ddpquiz.ranks.inside.after_import import after_import
 from ddpquiz.ranks.inside.leaving import exit_status, send_error
 from ddpquiz.ranks.inside.rank_writer import UNKNOWN, RankWriter
@@ -99,7 +99,7 @@ class Recording:
             group = process_groups.default_group()
             if group is None:
                 return
-            self._missed_before = self._missed_before or leaving.missed_cores()
+            self._missed_before = self._missed_before or usage.missed_cores()
             rank, ranks, backend = group
             self.set_rank(rank, ranks)
             writer.began = replace(writer.began, device="cuda" if backend == "nccl" else "cpu", backend=backend)
@@ -120,8 +120,8 @@ class Recording:
         if os.getpid() != self._process:
             return
         if self.status is not None:
-            leaving.report_peak_memory(self.writer)
-            leaving.report_missed_cores(self.writer, self._missed_before)
+            usage.report_peak_memory(self.writer)
+            usage.report_missed_cores(self.writer, self._missed_before)
             self.writer.send(Exited(self.writer.now(), self.writer.rank, self.status))
         if self.writer.rank == UNKNOWN:
             self.writer.stop("it formed no process group, and RANK and WORLD_SIZE are not set")

@@ -1,17 +1,15 @@
-"""How a rank ends: it reports an exception and its peak memory, and ends as Python does, without tearing down torch.
+"""How a rank ends: it reports an exception and what it used (usage.py), and ends as Python does.
 
-The last things that it reports are the most memory that it has held, and how long cores were missing.
+Torch is not torn down.
 """
 
 import atexit
-import contextlib
 import ctypes
 import errno
 import gc
 import io
 import os
 import re
-import resource
 import signal
 import sys
 import threading
@@ -19,12 +17,12 @@ import traceback
 import types
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
-from ddpquiz.events.event import UNUSED, CoresMissed, MemoryPeak, Raised, ScriptFinished
+from ddpquiz.events.event import UNUSED, Raised, ScriptFinished
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_own, is_torchs
+from ddpquiz.ranks.inside.usage import report_missed_cores, report_peak_memory
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 _MOST_NAMES = 5  # of parameters that a message lists
@@ -205,35 +203,3 @@ def _remove_our_frames(shown: traceback.TracebackException) -> None:
         each = left.pop()
         each.stack[:] = [frame for frame in each.stack if not is_ours(frame.filename)]
         left += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
-
-
-_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which the system counts ru_maxrss
-
-
-def report_peak_memory(writer: EventWriter) -> None:
-    """Report the most bytes that this process has held, and the most that tensors have held on its GPUs."""
-    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-    writer.send(MemoryPeak(writer.now(), writer.rank, 0, process, _on_gpus()))
-
-
-def report_missed_cores(writer: EventWriter, since: float = 0.0) -> None:
-    """Report for how many seconds threads were ready to run and did not, without the first `since` of these."""
-    if seconds := max(0.0, missed_cores() - since):
-        writer.send(CoresMissed(writer.now(), writer.rank, 0, seconds))
-
-
-def missed_cores() -> float:
-    """Seconds for which the threads of this process were ready to run, but no core was free; 0 if that is unknown."""
-    nanoseconds = 0
-    for path in Path("/proc/self/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):  # the thread has ended, or the kernel does not count
-            nanoseconds += int(path.read_text("ascii").split()[1])
-    return nanoseconds / 1e9
-
-
-def _on_gpus() -> int:
-    torch = sys.modules.get("torch")  # a script may not have imported it
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return 0
-    return sum(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))

@@ -22,8 +22,8 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.ranks.inside import torch_private
-from ddpquiz.ranks.inside.async_results import AsyncResults, get_future, is_completed
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
+from ddpquiz.ranks.inside.never_awaited import AsyncResults, get_future, is_completed
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
 _ScriptObject = torch.ScriptObject

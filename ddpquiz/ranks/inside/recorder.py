@@ -31,9 +31,9 @@ from ddpquiz.events.event import (
 from ddpquiz.events.operation import Operation
 from ddpquiz.plural import plural
 from ddpquiz.ranks.inside import hand_reduced_replicas, process_groups, source_location
-from ddpquiz.ranks.inside.async_results import get_future
 from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.kernels import Kernels, registered
+from ddpquiz.ranks.inside.never_awaited import get_future
 from ddpquiz.ranks.inside.operations import (
     C10D,
     OpenOperation,

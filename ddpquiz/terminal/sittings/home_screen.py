@@ -236,7 +236,7 @@ def visit_home(context: SittingContext, console: Console) -> None:
     """Show home until the learner leaves it; who has done nothing yet meets four ranks first."""
     screen = Home(context)
     if first := screen.first_lesson:
-        from ddpquiz.terminal.sittings.first_contact import FirstContact  # only the first start needs it
+        from ddpquiz.terminal.sittings.first_screen import FirstContact  # only the first start needs it
 
         contact = FirstContact(context.ranks, first.title)
         contact.show(console)

@@ -54,7 +54,7 @@ from ddpquiz.terminal.sittings.sitting import PROOF, SittingContext, SittingScre
 
 if TYPE_CHECKING:
     from ddpquiz.learning.guided_path import PathHistory
-    from ddpquiz.ranks.proof_runner import CodeRun, Observed
+    from ddpquiz.ranks.content_runner import CodeRun, Observed
     from ddpquiz.terminal.kit.keys import Keys
 
 _LOOK = 0.03  # seconds between two looks at the keys while ranks run
@@ -705,7 +705,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def _advance(self) -> bool:
         """Follow what runs for a moment; return whether there is something new to show."""
-        from ddpquiz.ranks.proof_runner import begin_listing
+        from ddpquiz.ranks.content_runner import begin_listing
         from ddpquiz.ranks.server_connection import server
 
         started, listing = self._started, self.step.listing

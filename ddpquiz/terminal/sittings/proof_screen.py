@@ -17,7 +17,7 @@ from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.question_code import fault_line, fixed_script
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
-from ddpquiz.ranks import proof_runner
+from ddpquiz.ranks import content_runner
 from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.server_connection import server
 from ddpquiz.terminal.kit import layout
@@ -130,11 +130,11 @@ class _ProofOutcome:
 
 def observe(posed: Posed) -> Iterator[_ProofOutcome]:
     """Run a proof, and yield its observations one by one."""
-    asked, runner = posed.question, proof_runner.ProofRunner()
+    asked, runner = posed.question, content_runner.ProofRunner()
     if _each_option_runs(asked):
         for option in asked.options:
-            observed = runner.observe(posed, proof_runner.code_of(option))
-            holds = proof_runner.answers(asked, observed)
+            observed = runner.observe(posed, content_runner.code_of(option))
+            holds = content_runner.answers(asked, observed)
             yield _ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
         return
     if asked.kind is Kind.SPOT:
@@ -143,22 +143,22 @@ def observe(posed: Posed) -> Iterator[_ProofOutcome]:
     observed = runner.observe(posed, _lines_in_order(asked))
     yield _ProofOutcome(
         _observed(asked, observed),
-        not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed),
+        not (asked.lines and content_runner.inserts(asked)) or content_runner.answers(asked, observed),
     )
     for option in asked.options:
-        holds = proof_runner.agrees(asked, option, observed)
+        holds = content_runner.agrees(asked, option, observed)
         yield _ProofOutcome(_line(option, holds=holds), holds == option.right)
     if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
         yield _answer(posed, observed)
 
 
-def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[_ProofOutcome]:
+def _before_and_after(posed: Posed, runner: content_runner.ProofRunner) -> Iterator[_ProofOutcome]:
     """Run the script of a `spot` question as it is, and with the line at fault fixed."""
     asked = posed.question
     number, fixed = fault_line(asked) + 1, fixed_script(asked)
     for script, what, holds in (
-        (asked.code, [Text("as it is")], proof_runner.answers),
-        (fixed, [Text(f"with line {number} fixed:"), code(asked.fix)], proof_runner.is_fixed),
+        (asked.code, [Text("as it is")], content_runner.answers),
+        (fixed, [Text(f"with line {number} fixed:"), code(asked.fix)], content_runner.is_fixed),
     ):
         observed = runner.observe(posed, script)
         mark = Text("✓", style="good") if holds(asked, observed) else Text("✗", style="bad")
@@ -171,7 +171,7 @@ def _head(posed: Posed) -> RenderableType:
     asked = posed.question
     on_ranks = f"{plural(posed.ranks, 'rank')} on CPU over Gloo"
     head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
-    each = f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."
+    each = f"It runs once for each answer, which stands where this says {content_runner.PLACE}."
     return Group(head, Text(each), Text()) if _each_option_runs(asked) else head
 
 
@@ -185,24 +185,24 @@ def _running(posed: Posed) -> RenderableType:
 def _source(posed: Posed) -> str:
     """The code that runs; it is empty for a demo."""
     is_code = isinstance(posed.question.proof, CodeProof)
-    return proof_runner.source(posed, _lines_in_order(posed.question)) if is_code else ""
+    return content_runner.source(posed, _lines_in_order(posed.question)) if is_code else ""
 
 
 def _each_option_runs(asked: Question) -> bool:
-    return proof_runner.inserts(asked) and bool(asked.options)
+    return content_runner.inserts(asked) and bool(asked.options)
 
 
 def _lines_in_order(asked: Question) -> str | None:
-    return "\n".join(line.text for line in asked.lines) if proof_runner.inserts(asked) and asked.lines else None
+    return "\n".join(line.text for line in asked.lines) if content_runner.inserts(asked) and asked.lines else None
 
 
-def _said(asked: Question, observed: proof_runner.Observed) -> str:
+def _said(asked: Question, observed: content_runner.Observed) -> str:
     """What was observed; a calculation runs once, and not on ranks."""
     said = str(observed)
     return said.replace("every rank prints", "it prints", 1) if question_view.is_calculation(asked) else said
 
 
-def _observed(asked: Question, observed: proof_runner.Observed) -> Text:
+def _observed(asked: Question, observed: content_runner.Observed) -> Text:
     texts = set(observed.printed.values())
     if observed.hung or observed.raised or observed.failed or (len(texts) == 1 and "\n" not in min(texts)):
         return Text(f"observed: {plain(_said(asked, observed))}", style="head")
@@ -224,14 +224,14 @@ def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
 
-def _answer(posed: Posed, observed: proof_runner.Observed) -> _ProofOutcome:
+def _answer(posed: Posed, observed: content_runner.Observed) -> _ProofOutcome:
     """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
         tolerance = max(asked.tolerance, 1e-5)  # what is printed may be rounded
-        held = proof_runner.all_close(posed.numbers[0], tolerance, observed)
+        held = content_runner.all_close(posed.numbers[0], tolerance, observed)
     else:
-        held = proof_runner.prints(asked, asked.answer, observed)
+        held = content_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     if "\n" in asked.answer:
         return _ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)

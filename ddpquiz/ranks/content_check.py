@@ -11,7 +11,7 @@ from ddpquiz.curriculum.concept import Concept, Kind, Listing, Question
 from ddpquiz.curriculum.listing import changed_code
 from ddpquiz.curriculum.posed_question import Posed, pose_with
 from ddpquiz.curriculum.question_code import fixed_script, without_line
-from ddpquiz.ranks.proof_runner import (
+from ddpquiz.ranks.content_runner import (
     ProofRunner,
     agrees,
     all_close,

@@ -6,7 +6,7 @@ import pytest
 from run_program import LEAVE_SCREEN, ddpquiz, log
 from sample_sittings import NotedRanks, press, screen
 
-from ddpquiz.terminal.sittings.first_contact import FirstContact
+from ddpquiz.terminal.sittings.first_screen import FirstContact
 
 
 def first(home, **how):

@@ -17,7 +17,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.rank_runner import RankRunner
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.proof_runner import CodeRun
+    from ddpquiz.ranks.content_runner import CodeRun
 
 _RANKS = 4
 _OPTIONS = ("only rank 0, to which the others send", "only rank 3, which adds last", "all four ranks")
@@ -136,7 +136,7 @@ class FirstContact(KeyScreen):
 
     def _advance(self) -> bool:
         """Follow the ranks for a moment; return whether there is something new to show."""
-        from ddpquiz.ranks.proof_runner import CodeRun
+        from ddpquiz.ranks.content_runner import CodeRun
         from ddpquiz.ranks.server_connection import server  # the question does not wait for what starts ranks
 
         try:

@@ -7,8 +7,8 @@ import passed
 import pytest
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
-from ddpquiz.ranks.proof_check import prove_all
-from ddpquiz.ranks.proof_runner import STILL, run_code
+from ddpquiz.ranks.content_check import prove_all
+from ddpquiz.ranks.content_runner import STILL, run_code
 
 pytestmark = passed.ENGINE
 
