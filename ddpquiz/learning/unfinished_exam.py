@@ -1,7 +1,8 @@
 """Exams that were left before their end, for example since the window closed: they can be continued.
 
 Each answer is in the log at once. A file holds the rest: which questions were asked, in which form, where the learner
-was, and how much time was used. The clock of an exam stands still while it is closed.
+was, and how much time was used. The clock of an exam stands still while it is closed. The rules of an exam are in
+quiz.py.
 """
 
 from __future__ import annotations
