@@ -49,7 +49,7 @@ SEEDS = [
     (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Two processes with the same rank.", "process-group-init/same-rank-twice"]),
     (CHEAT_SHEET, "mistake: hard-coded rank and size", ["process-group-init: This script was copied from a tutorial", "process-group-init/groups-of-one"]),
     # when to use it
-    (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: do not buy a second machine just because the dataset is large"]),
+    (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: a large dataset is no reason to buy a second machine"]),
     (COMMANDS, "hours or days on one GPU", ["why-distribute/two-reasons"]),
     (COMMANDS, "speed up with several GPUs", ["why-distribute/twice-the-gpus", "why-distribute: Half the time?"]),
     (COMMANDS, "more complex models", ["data-parallelism/state-per-gpu", "why-distribute/growing-a-job"]),
