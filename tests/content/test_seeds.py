@@ -47,7 +47,7 @@ SEEDS = [
     (CHEAT_SHEET, "mistake: rank as a string", ['process-group-init: `rank=os.environ["RANK"]` fails with', "process-group-init/rank-and-size-of-each"]),
     (CHEAT_SHEET, "mistake: get_rank before init", ["process-group-init/rank-before-init", "process-group-init/seed-by-rank"]),
     (CHEAT_SHEET, "mistake: every process says rank 0", ["process-group-init: Two processes with the same rank.", "process-group-init/same-rank-twice"]),
-    (CHEAT_SHEET, "mistake: hard-coded rank and size", ["process-group-init: This script was copied from a tutorial", "process-group-init/groups-of-one"]),
+    (CHEAT_SHEET, "mistake: hard-coded rank and size", ["process-group-init: Here is a script that someone copied from a tutorial", "process-group-init/groups-of-one"]),
     # when to use it
     (COMMANDS, "a dataset larger than memory", ["why-distribute/longer-dataset", "why-distribute: a large dataset is no reason to buy a second machine"]),
     (COMMANDS, "hours or days on one GPU", ["why-distribute/two-reasons"]),
