@@ -69,7 +69,7 @@ SEEDS = [
     (COMMANDS, "set up, wrap, train, clean up", ["train-script: init_process_group", "train-script/order-of-a-step", "ddp-mechanics/wrap-before-init", "ddp-mechanics/prepare-a-script", "process-group-init/twice-and-destroy"]),
     (COMMANDS, "set_device from LOCAL_RANK", ["train-script/two-device-lines", "train-script/models-on-one-gpu", "process-model/local-rank", "torchrun-launch/index-of-my-gpu"]),
     (COMMANDS, "random tensors without a sampler", ["distributed-sampler/no-sampler", "train-script/kept-loader"]),
-    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: If every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
+    (COMMANDS, "every rank prints its loss", ["ddp-mechanics: if every rank logs `loss.item()`", "all-reduce-ring/mean-of-losses"]),
     # mistakes and summary
     (COMMANDS, "mistake: wrong world_size or rank", ["process-group-init/one-never-comes", "process-group-init/one-comes-late"]),
     (COMMANDS, "mistake: wrong backend", ["backends/nccl-without-gpus", "backends/nccl-on-cpu"]),
@@ -109,7 +109,7 @@ SEEDS = [
     (INTERVIEW, "5: how gradients are synchronized", ["ddp-mechanics/sum-loss-ratio", "ddp-mechanics/sum-or-mean"]),
     (INTERVIEW, "6: uneven data", ["distributed-sampler/share-length", "distributed-sampler/how-many-repeats", "distributed-sampler/uneven-data"]),
     (INTERVIEW, "7: common issues", ["train-script/mock-data-test", "train-script/loader-share", "train-script/only-rank-0-evaluates", "ddp-mechanics/changed-replica", "ddp-pitfalls/unused-head", "ddp-mechanics/rank-0-evaluates", "parameter-server/age-of-a-gradient"]),
-    (INTERVIEW, "8: monitoring, and barrier", ["train-script/number-for-the-log", "train-script/who-writes-the-log", "train-script/after-the-barrier", "train-script/monitor-a-job", "train-script: SummaryWriter", "collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: If every rank logs `loss.item()`"]),
+    (INTERVIEW, "8: monitoring, and barrier", ["train-script/number-for-the-log", "train-script/who-writes-the-log", "train-script/after-the-barrier", "train-script/monitor-a-job", "train-script: SummaryWriter", "collective-ops/barrier-carries-nothing", "debug-tooling/monitored-barrier", "debug-tooling/who-is-missing", "ddp-mechanics: if every rank logs `loss.item()`"]),
     # questions
     (LARGE_MODELS, "a network that does not fit", ["model-parallelism/why-it-fits", "model-parallelism/why-more-gpus-help", "training-memory/held-by-a-stage"]),
     (LARGE_MODELS, "what model parallelism means", ["model-parallelism/what-it-means", "model-parallelism/layers-held"]),
