@@ -70,7 +70,7 @@ _CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", al
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = (
-    "read what the lesson leaves out: second examples, measurements, rare details; once you have been at their end, "
+    "read what the lesson leaves out: second examples, measurements, rare details; once you have read to the end, "
     "`study` has cards on them, too"
 )
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."

@@ -271,7 +271,7 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
         today = begun(context.progress.memories(), day)
         back = f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which asks {NEW_A_DAY} new cards a day."
         if today >= NEW_A_DAY:
-            back += f" You have begun {today} cards today, and all come back in a few days, so {they} can wait."
+            back += f" You have begun {today} cards today, which is enough for one day, so {they} can wait."
     elif ahead:
         soonest = min(ahead)
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"

@@ -693,7 +693,7 @@ def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     if quiz.rules.exam:
         return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
     left = max(0, len(quiz.posed.question.hints) - quiz.hints)
-    more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
+    more = f"a hint, of {left} that are left; after any hint, a right answer earns half a point"
     hint = [Hotkey("h", f"hint ({left})", more)] if left else []
     demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
     return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]

@@ -61,7 +61,7 @@ _GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
     Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
     Grade.GOOD: "you knew it",
-    Grade.EASY: "you knew it without thinking; from three days on, the days vary a little, so that cards spread out",
+    Grade.EASY: "you knew it without thinking; intervals of three days or more vary a little, so that cards spread out",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 _NEXT_LESSON = ("ddpquiz learn", "begin the next lesson, whose cards are new")
