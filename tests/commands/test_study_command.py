@@ -273,7 +273,7 @@ Due in the next seven days: 4 (4 DAY).
 
 Instead
   ddpquiz study ring --cram  go over cards that are not due
-  ddpquiz test ring          find out how strong you are
+  ddpquiz test ring          find out how well you know it
   ddpquiz demo allreduce     see it run on real ranks
 """)
     )

@@ -120,7 +120,7 @@ Not ticked
 
 Next
   ddpquiz learn ring  read about it
-  ddpquiz test ring   find out how strong you are
+  ddpquiz test ring   find out how well you know it
 
 enter leave · u undo · ? help\
 """)

@@ -308,7 +308,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     layout.show(console, page(look(progress)))
     shown = console.file.getvalue()
     assert 'Next        ddpquiz learn  "The ring": lesson\n' in shown
-    assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
+    assert "  ddpquiz stats               see what you recall, and what you know well\n" in shown
 
 
 def at_first(home):

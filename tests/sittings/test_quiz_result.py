@@ -63,7 +63,7 @@ By level
   hard    1 of 1 right
 
 Next
-  ddpquiz test ring --wrong  answer what was wrong once more
+  ddpquiz test ring --wrong  answer again what you got wrong
   ddpquiz learn ring         read about what you missed
   ddpquiz study              1 card became due because of these answers
 

@@ -151,11 +151,12 @@ def test_help_says_what_the_keys_do_that_work_now(progress):
 Keys of this screen
 
 1      you did not know it; it comes again in this sitting
-2      you knew it, with trouble; it comes once more at the end of this sitting
+2      you knew it, but with difficulty; it is asked again at the end of this
+       sitting
 3      you knew it
 4      you knew it without thinking; intervals of three days or more vary a
        little, so that cards spread out
-space  recalled, as usual (enter does it too)
+space  you recalled it (enter does it too)
 d      run this concept's demo on real ranks, and come back here
 s      leave this card out of this sitting
 v      show the source of this item

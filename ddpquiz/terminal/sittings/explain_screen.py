@@ -79,7 +79,7 @@ def summary(done: Sequence[Explanation]) -> RenderableType:
         parts += section("Not ticked", bullets(missed))
     concept = done[-1].prompt.concept
     rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
-    rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
+    rows.append((f"ddpquiz test {concept}", "find out how well you know it"))
     return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
 
 

@@ -25,7 +25,7 @@ from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
-_STATS = Hotkey("i", "stats", "see what you recall, which cards come soon, and how strong you are")
+_STATS = Hotkey("i", "stats", "see what you recall, which cards are due soon, and what you know well")
 _CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {Act.STUDY: "s", Act.LEARN: "l", Act.TEST: "t", Act.MORE: "n"}
 _BAR = 20  # columns of the core route
@@ -44,7 +44,7 @@ COMMANDS = (
     ("prove", "run the proof behind an answer"),
     ("run", "run your own torchrun script and watch it"),
     ("diagnose", "say why a job hangs or failed, from its logs"),
-    ("stats", "see what you recall, and how strong you are"),
+    ("stats", "see what you recall, and what you know well"),
     ("doctor", "check that everything works on this machine"),
 )
 _TRACKS = 5  # that are shown

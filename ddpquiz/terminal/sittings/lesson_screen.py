@@ -376,7 +376,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def escape_keys(self) -> list[Hotkey]:
         state = self._quiz()
         left = len(state.posed.question.hints) - state.hints if state.posed else 0
-        hint = [Hotkey("h", f"hint ({left})", f"a hint, of {left} that are left")] if left else []
+        hint = [Hotkey("h", f"hint ({left})", f"show a hint ({left} left)")] if left else []
         stages = [] if self.typing else [_STAGES]
         return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, self.leave]
 
@@ -401,7 +401,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             if not self.visit.is_turned:
                 return [Hotkey("enter", "show the back", "turn the card over (space does it too)", also=("space",))]
             if self._grades:
-                return [Hotkey("enter", "good", "recalled, as usual (space does it too)", also=("space",))]
+                return [Hotkey("enter", "good", "you recalled it (space does it too)", also=("space",))]
         names = {
             _Page.LISTING: "show the code",
             _Page.ASK: "answer",

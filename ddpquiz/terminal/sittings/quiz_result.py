@@ -122,7 +122,7 @@ def _next(done: QuizResult) -> RenderableType:
     score = scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
     if quiz.missed:
-        rows.append((f"{test} --wrong", "answer what was wrong once more"))
+        rows.append((f"{test} --wrong", "answer again what you got wrong"))
     if weak := weakest_concept(quiz):
         missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
         what = "the concept that you missed most" if len(missed) > 1 else "what you missed"

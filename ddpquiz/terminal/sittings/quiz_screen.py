@@ -642,7 +642,7 @@ NEXT = Hotkey("enter", "next", "go on to the next question", also=("space",))
 _FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were", also=("space",))
 _TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
 _RETRY = Hotkey(
-    "w", "wrong ones again", "answer what was wrong once more, with new values and in a new order; it does not count"
+    "w", "wrong ones again", "answer again what you got wrong, with new values and in a new order; it does not count"
 )
 _CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
 _DEMO_AS_HINT = Hotkey(
@@ -693,7 +693,7 @@ def _command_keys(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     if quiz.rules.exam:
         return [*([_PREVIOUS] if quiz.place else []), _FOLLOWING, flag, HELP, END]
     left = max(0, len(quiz.posed.question.hints) - quiz.hints)
-    more = f"a hint, of {left} that are left; after any hint, a right answer earns half a point"
+    more = f"show a hint ({left} left); after any hint, a right answer earns half a point"
     hint = [Hotkey("h", f"hint ({left})", more)] if left else []
     demos = [_DEMO_AS_HINT] if demo and not quiz.rules.timed else []
     return [*hint, *_back(quiz), _SOLUTION, SKIP, *demos, flag, HELP, QUIT]

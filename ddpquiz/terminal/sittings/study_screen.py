@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)", also=("enter",))
+GOOD = Hotkey("space", "good", "you recalled it (enter does it too)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
@@ -59,7 +59,7 @@ _LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and co
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 _GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
-    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
+    Grade.HARD: "you knew it, but with difficulty; it is asked again at the end of this sitting",
     Grade.GOOD: "you knew it",
     Grade.EASY: "you knew it without thinking; intervals of three days or more vary a little, so that cards spread out",
 }
@@ -130,7 +130,7 @@ def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, d
         *([_NEXT_LESSON] if sitting.chosen.unread_held else []),
         (f"{filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
-        (test, "find out how strong you are"),
+        (test, "find out how well you know it"),
         *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
     ]
     lines: list[RenderableType] = [
