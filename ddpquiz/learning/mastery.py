@@ -2,10 +2,10 @@
 
 The model: a learner with strength s knows the answer to an easy question with probability sqrt(s), to a medium one
 with s, to a hard one with s squared; a learner who does not know it guesses, with the chance of a blind guess, which
-`judge.chance` computes and `answers.save_answer` writes into the row of the answer. The
-belief about s starts flat, as a Beta(1, 1), and is updated by the last answer to each question; of several on one day
-by the first, since the solution was seen then. An answer loses half its weight in sixty days. A hint halves the credit
-of an answer, which then counts half as right and half as wrong.
+`judge.chance` computes and `answers.save_answer` writes into the row of the answer. The belief about s starts flat, as
+a Beta(1, 1), and is updated by the last answer to each question; of several on one day by the first, since the solution
+was seen then. An answer loses half its weight in sixty days. A hint halves the credit of an answer, which then counts
+half as right and half as wrong.
 
 A lab that was passed counts as a right answer to a hard question that nobody guesses, on the day of its last pass. If
 its solution was seen before the first pass, that is half the credit, as with a hint. A failed check counts nothing.

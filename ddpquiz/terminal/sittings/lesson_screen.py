@@ -99,6 +99,7 @@ class _Visit:
     observed: dict[_Page, Observed] = field(default_factory=dict)
     values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
     reads_reasons: bool = False  # all reasons are shown after a right answer
+    fitting: dict[tuple[int, int], bool] = field(default_factory=dict)  # whether they fit, by size of the screen
 
     @property
     def answer(self) -> Answer | None:
@@ -225,8 +226,11 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return False
         if answer is None or not answer.right:
             return False
-        whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
-        return not fits_screen([Group(*whole)], *_size())
+        fitting, size = self.visit.fitting, _size()
+        if size not in fitting:  # it is drawn to be measured
+            whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
+            fitting[size] = fits_screen([Group(*whole)], *size)
+        return not fitting[size]
 
     @property
     def _asks_now(self) -> bool:
