@@ -307,8 +307,8 @@ Lesson, step 1 of 5 · The ring
 
 Less than twice.
 
-Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each
-rank send?
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
+send?
 
 ✓>2  1,800 bytes
 

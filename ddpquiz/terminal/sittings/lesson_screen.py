@@ -283,7 +283,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """Draw the verdict on an answer, with all reasons or only the right answer."""
         above = Group(*self._says(answer), Text())
         if brief:
-            return Group(above, *question_view.right_view(answer))
+            ask, right = prose(answer.posed.question.ask, "bold"), question_view.right_view(answer)
+            pages: list[list[RenderableType]] = [[Group(above, asked, Text(), *right)] for asked in (ask, Brief(ask))]
+            return Group(*_fitting(*pages))
         view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n"), above, self.foot(width)))
         return Group(above, view)
 

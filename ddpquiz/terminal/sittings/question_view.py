@@ -20,7 +20,7 @@ from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import typed
-from ddpquiz.terminal.kit.layout import Brief, Folded, columns, header, indented, numbered, section
+from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen
@@ -278,14 +278,14 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
 
 
 def right_view(answer: Answer) -> list[RenderableType]:
-    """Draw a question that was answered right, in short, and its answer."""
+    """Draw only the right answer, without the reasons."""
     posed, options = answer.posed, answer.posed.question.options
     right = [
         _judged_option(place + 1, options[index], chosen=place in answer.verdict.chosen, missed=False, why="")
         for place, index in enumerate(posed.shown)
         if options and options[index].right
     ]
-    return [Brief(prose(posed.question.ask, "bold")), Text(), *(right or [_right_answer(answer)])]
+    return right or [_right_answer(answer)]
 
 
 def answer_words(posed: Posed, given: str, verdict: Verdict) -> str:
