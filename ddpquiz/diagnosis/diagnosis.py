@@ -151,6 +151,10 @@ MIXED = (
     "and are wrong on all ranks."
 )
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
+NEIGHBOR = (
+    "The first rank has no rank before it, and the last one has none after it. Skip the call there, or count in a "
+    "circle: `(rank + 1) % world_size`."
+)
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
 PARTS = (
     "What a rank sends to another (input_split_sizes) must be what that one expects from it (output_split_sizes): "
@@ -161,6 +165,7 @@ SIZES = "A receive must have the shape and dtype of its send: print both before 
 _OF_ADVICE = {
     UNEVEN: "uneven-inputs",
     MESSAGES: "point-to-point",
+    NEIGHBOR: "point-to-point",
     TAGS: "point-to-point",
     SIZES: "point-to-point",
     SMALLER: "training-memory",

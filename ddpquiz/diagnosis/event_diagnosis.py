@@ -32,6 +32,7 @@ from ddpquiz.diagnosis.mismatch_diagnosis import (
     circular_wait,
     diagnose_mismatch,
     extra_call,
+    no_such_peer,
     unseen_root_mismatch,
 )
 from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, find_statuses, standing_in, what_became_of
@@ -70,6 +71,8 @@ def _judge(
     statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
     blocked, order = _find_blocked(state), state.timeline.order
     if verdict := different_groups(state, blocked):
+        return verdict
+    if verdict := no_such_peer(blocked, state):
         return verdict
     unlike = state.timeline.unlike()
     stuck = next((pair for pair in unlike if _is_stuck(pair[1], state)), None)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
     MESSAGES,
+    NEIGHBOR,
     OBJECTS,
     OTHER_TENSORS,
     PARTS,
@@ -348,6 +349,38 @@ def _tag_at(operation: Operation) -> str:
 
 
 # What does not match where the calls alone do not show it.
+
+
+def no_such_peer(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:
+    """The diagnosis that ranks name a peer that their group does not have, such as `rank + 1` on the last rank.
+
+    In the group of all ranks torch does not check that. A rank is stuck there if it is blocked in the call, as
+    `blocked` says, or has made no call after it: over Gloo also `isend` blocks.
+    """
+    stuck = {
+        rank: collective
+        for collective in state.timeline.unfinished
+        if collective.operation.op in POINT_TO_POINT
+        for rank, call in collective.calls.items()
+        if _is_outside(call.operation)
+        and (blocked.get(rank) is collective or (call.ended is None and state.last_call[rank].number == call.number))
+    }
+    if not stuck:
+        return None
+    ranks = tuple(sorted(stuck))
+    calls = {rank: stuck[rank].calls[rank].operation for rank in ranks}
+    members = calls[ranks[0]].members
+    them = "; ".join(f"rank {rank} called {call_at(call)} for rank {call.peer}" for rank, call in calls.items())
+    return Diagnosis(
+        "signature", ranks,
+        f"{them[0].upper()}{them[1:]}. No such rank exists: the group has {format_ranks(members)}.",
+        tuple(position_of((rank,), call) for rank, call in calls.items()), stuck[ranks[0]].group, members,
+        advice=NEIGHBOR,
+    )  # fmt: skip
+
+
+def _is_outside(operation: Operation) -> bool:
+    return operation.peer is not None and bool(operation.members) and operation.peer not in operation.members
 
 
 def unseen_root_mismatch(blocked: Mapping[int, Collective], state: RunState) -> Diagnosis | None:

@@ -51,6 +51,18 @@ JOBS = {
         ("Rank 2 waits in recv at job.py:7 for rank 0: the wrong source. By the pattern that the other ranks follow in that "
         "line, it would receive from rank 1."),
     ),
+    "a chain whose last rank sends on": (
+        "    if rank: dist.recv(x, rank - 1)\n    dist.send(x, rank + 1)\n",
+        "signature", (2,),
+        "Rank 2 called send at job.py:7 for rank 3. No such rank exists: the group has ranks 0-2.",
+    ),
+    "neighbors that the ends do not have": (
+        ("    sends, receives = dist.P2POp(dist.isend, x, rank + 1), dist.P2POp(dist.irecv, x + 0, rank - 1)\n"
+        "    for work in dist.batch_isend_irecv([sends, receives]): work.wait()\n"),
+        "signature", (0, 2),
+        ("Rank 0 called recv at job.py:7 for rank -1; rank 2 called send at job.py:7 for rank 3. No such rank exists: the "
+        "group has ranks 0-2."),
+    ),
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def _round_up(number: float) -> float:
 def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
     """The first and last time of the lanes; they grow to a round length, and then move by whole columns."""
     if until is not None and until - first < _WINDOW:
-        return first, max(until, first + _SHORTEST)
+        return first, max(until, now)
     if now - first < _WINDOW:
         return first, first + _round_up(max(_SHORTEST, now - first))
     column = _WINDOW / columns
