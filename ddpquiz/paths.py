@@ -102,8 +102,13 @@ def labs_dir() -> Path:
 
 
 def own_labs_dir() -> Path:
-    """The folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one."""
-    return Path(os.environ.get("DDPQUIZ_LABS") or "ddpquiz-labs")
+    """The folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one.
+
+    That is `ddpquiz-labs` in the current folder if it exists, else in the home folder, so that a lab which was begun is
+    found again wherever ddpquiz starts.
+    """
+    named, here = os.environ.get("DDPQUIZ_LABS"), Path("ddpquiz-labs")
+    return Path(named) if named else here if here.is_dir() else Path("~").expanduser() / here
 
 
 def recordings_dir() -> Path:

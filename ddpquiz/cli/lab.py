@@ -40,7 +40,11 @@ def lab(
         bool, typer.Option("--reset", help="Write the starter again; the file that is there gets another name.")
     ] = False,
     folder: Annotated[
-        Path | None, typer.Option("--dir", help="The folder of your files. [default: DDPQUIZ_LABS, or ./ddpquiz-labs]")
+        Path | None,
+        typer.Option(
+            "--dir",
+            help="The folder of your files. [default: DDPQUIZ_LABS, ./ddpquiz-labs if it exists, or ~/ddpquiz-labs]",
+        ),
     ] = None,
 ) -> None:
     """Write the missing lines of a distributed program. Each save is checked on real ranks."""

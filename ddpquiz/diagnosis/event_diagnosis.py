@@ -15,6 +15,7 @@ from ddpquiz.diagnosis.awaited_keys import key_never_set, waits_for_keys
 from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
     LONGER,
+    MESSAGES,
     MIXED,
     MORE_CALLS,
     UNEVEN,
@@ -23,6 +24,7 @@ from ddpquiz.diagnosis.diagnosis import (
     RankPosition,
     call_at,
     position_of,
+    request_at,
     until_timeout,
     wait,
 )
@@ -41,7 +43,7 @@ from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Note, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
-from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
+from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 
@@ -105,6 +107,7 @@ def _judge(
         or _of_standstill(state)
         or _of_standing(state, statuses)
         or _of_silence(state, absent)
+        or _of_leftover(state)
         or _no_fault(state, absent)
     )
 
@@ -242,7 +245,30 @@ def _of_waits(
             if kind == "left" and (extra := _extra_call(collective, culprits, state)):
                 return _of_extra_call(collective, culprits, extra, state)
             return _of_root(culprits, collective, state, statuses, absent.difference(culprits))
-    return None if roots else circular_wait(waits, state.timeline.order)
+    if roots:
+        return None
+    return _of_any_source(waits, statuses) or circular_wait(waits, state.timeline.order)
+
+
+def _of_any_source(waits: _Blocked, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
+    """The diagnosis that ranks wait for a message from any rank, and none sends one; `waits` has all that wait."""
+    receivers = {rank: pair for rank, pair in waits.items() if pair.awaited == (ANY_SOURCE,)}
+    if not receivers:
+        return None
+    ranks, first = tuple(receivers), next(iter(receivers.values()))
+    position = position_of(ranks, first.operation)
+    others = {rank: statuses[rank] for rank in first.operation.members if rank not in waits}
+    waited = f"{wait(ranks).capitalize()} in {call_at(first.operation)} for a message from any rank"
+    kinds: tuple[FaultKind, ...] = ("dead", "late")
+    for kind in kinds:
+        culprits = tuple(rank for rank, status in others.items() if status.kind == kind)
+        if culprits:
+            became = what_became_of({rank: statuses[rank] for rank in culprits})
+            sentence = f"{waited}, but {format_ranks(culprits)} sent none: {became}."
+            positions = position, *(statuses[rank].position(rank) for rank in culprits)
+            return Diagnosis(kind, culprits, sentence, positions, first.group, first.members, advice=ADVICE[kind])
+    ended = f", and {format_ranks(others)} finished without sending one" if others else ", but no rank sends one"
+    return Diagnosis("missing", ranks, f"{waited}{ended}.", (position,), first.group, first.members, advice=MESSAGES)
 
 
 def _has_gone_on(rank: int, state: RunState) -> bool:
@@ -528,6 +554,30 @@ def _of_standing(state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnos
 
 
 _STANDS = 5.0  # seconds
+
+
+def _of_leftover(state: RunState) -> Diagnosis | None:
+    """The diagnosis of a call that not all of its ranks made, although all of them came to the end of the script."""
+    over = {*state.finished, *(rank for rank, exited in state.exited.items() if exited.status == 0)}
+    left = [
+        collective for collective in state.timeline.unfinished if collective.awaited and over >= {*collective.members}
+    ]
+    if not left:
+        return None
+    first = left[0]
+    operation, others = first.operation, tuple(first.awaited)
+    who, them = format_ranks(first.arrived), format_ranks(others)
+    sentence = f"Only {who} called {call_at(operation)}; {them} finished without it."
+    if operation.op in POINT_TO_POINT:
+        half = "receiving it" if operation.op == "send" else "sending that message"
+        sentence = f"{who.capitalize()} called {request_at(operation)}, and {them} finished without {half}."
+    if len(left) > 1:
+        sentence += f" In all, {len(left)} calls lack a counterpart."
+    return Diagnosis(
+        "missing", first.arrived, sentence, (position_of(first.arrived, operation), RankPosition(others, "finished")),
+        first.group, first.members, first.index,
+        advice=MESSAGES if operation.op in POINT_TO_POINT else ADVICE["missing"],
+    )  # fmt: skip
 
 
 def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:

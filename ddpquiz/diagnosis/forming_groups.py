@@ -45,7 +45,7 @@ def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: fl
     """The diagnosis that names the rank for which others wait in new_group, or in init_process_group, until `now`."""
     for calls in state.groups.open.values():
         waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
-        missing = {member for call in waiting.values() for member in call.members if member not in calls}
+        missing = {member for call in waiting.values() for member in call.members if member in statuses.keys() - calls}
         if missing:
             callers = tuple(sorted(waiting))
             first = waiting[callers[0]]

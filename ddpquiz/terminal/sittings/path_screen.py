@@ -22,7 +22,6 @@ from ddpquiz.learning.guided_path import (
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice, begun
-from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
@@ -313,5 +312,5 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
             built = f"{each.count - each.left} of {each.count} passed; next: " if 0 < each.left < each.count else ""
-            return plain(f"{built}{lab.title}, about {lab.minutes} minutes, in {own_labs_dir()}/")
+            return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
     return ""
