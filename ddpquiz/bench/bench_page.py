@@ -92,9 +92,7 @@ def _notes(group: BenchGroup) -> Iterator[str]:
     two = [op for op, found in fits.items() if len(found.lines) > 1]
     if two:
         below = any(line.alpha < 0 for op in two for line in fits[op].lines)
-        start = (
-            " The line of the large sizes may begin below 0, since it does not hold for small ones." if below else ""
-        )
+        start = " The line for large sizes may start below 0, because it does not apply to small ones." if below else ""
         yield f"One line does not fit {', '.join(two)}: small and large sizes have a line each.{start}"
     from_zero = [op for op, found in fits.items() if found.lines[0].beta and not found.lines[0].alpha]
     if from_zero:

@@ -33,7 +33,7 @@ _LONGEST_NAME = 200  # characters of a path in an error
 _PANELS = {  # of the help; each sentence fits on its line at 80 columns
     "Learn": {
         "learn": "Learn a concept step by step; go on where you left off.",
-        "study": "Review recall cards: those that are due, then new ones.",
+        "study": "Review cards: first those that are due, then new ones.",
         "test": "Answer questions, and see why each wrong answer is wrong.",
         "explain": "Explain a concept in your own words, then see a model answer.",
         "demo": "Run a demo on real ranks, live, or list the demos.",
@@ -41,29 +41,29 @@ _PANELS = {  # of the help; each sentence fits on its line at 80 columns
     },
     "Look up": {
         "list": "List the curriculum, or the items of one concept.",
-        "search": "Find concepts, demos, cards and questions by words.",
-        "show": "Show an item with its answer, steps, source and proof.",
+        "search": "Search concepts, demos, cards and questions.",
+        "show": "Show a card or question with its answer, steps, source and proof.",
         "prove": "Run the proof behind an answer on real ranks.",
-        "stats": "Show what you recall, what comes due, and how strong you are.",
+        "stats": "Show what you remember, what comes due, and what you know well.",
     },
     "Your jobs": {
-        "run": "Watch a script of your own on ranks of this machine.",
-        "watch": "Watch a recorded job live, whatever started it.",
-        "where": "Say which rank does not stand where the others wait, right now.",
-        "diagnose": "Say why a job hangs or failed, from what it left behind.",
+        "run": "Run a script of your own on this machine, and watch its ranks.",
+        "watch": "Watch a job live while ddpquiz.record records it.",
+        "where": "Find the rank that is not where the others are waiting, right now.",
+        "diagnose": "Find out why a job hangs or failed, from its logs or stacks.",
         "compare": "Compare two saved runs: what got slower or faster, what is new.",
         "plan": "Predict memory, traffic and time on GPUs that you do not have.",
         "bench": "Measure the collectives of this machine: time and bandwidth.",
     },
     "Your data": {
-        "progress": "Restore a backup or hidden items; rebuild card states.",
-        "export": "Export your progress, or the cards for Anki.",
+        "progress": "Restore a backup or hidden cards; recompute when cards are due.",
+        "export": "Export your progress, or export the cards to Anki.",
         "import": "Add progress that was exported elsewhere.",
-        "optimize": "Fit the schedule to your own reviews.",
+        "optimize": "Adapt the review schedule to how well you remember.",
     },
     "Content": {
-        "check": "Check content files, and print every complaint.",
-        "pack": "Add concepts, demos and labs of others, or make a pack.",
+        "check": "Check content files, and list every problem.",
+        "pack": "Add concepts, demos and labs by others, or make a pack.",
         "site": "Write the curriculum as a static site.",
     },
     "This machine": {
@@ -276,13 +276,13 @@ def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
         case OSError(filename=str() | os.PathLike() as place) if error.errno in _PLACE_FAULTS:
             name = str(place)
             shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
-            return _print_error(f"{shown} cannot be used ({error.strerror}); mend that, or name another place.")
+            return _print_error(f"{shown} cannot be used ({error.strerror}); fix that, or choose another location.")
         case FileNotFoundError(filename=None) if "temporary directory" in str(error):  # of tempfile, which tries them
-            return _print_error("No folder takes temporary files; is the disk full? Set TMPDIR to another folder.")
+            return _print_error("Temporary files cannot be written; is the disk full? Set TMPDIR to another folder.")
         case OSError():
             return _drop_output(error)
         case ImportError(name=str() as module) if module.startswith("ddpquiz."):
             return _print_error(f"ddpquiz was upgraded or removed while it ran ({module} is missing); start it again.")
         case RuntimeError() if "home directory" in str(error):  # pathlib has no class for it
-            return _print_error("There is no home folder here; set HOME to one.")
+            return _print_error("Your home folder cannot be found; set HOME to a folder.")
     raise error

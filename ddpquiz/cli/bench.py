@@ -42,12 +42,14 @@ def bench(
     op: Annotated[
         str, typer.Option("--op", help="Operations, such as all_reduce,send; `all` measures three more.")
     ] = ",".join(USUAL),
-    sizes: Annotated[str, typer.Option("--sizes", help="Bytes FIRST..LAST in steps of 4, such as 8..64M.")] = SIZES,
+    sizes: Annotated[
+        str, typer.Option("--sizes", help="Message bytes, FIRST..LAST, each 4 times the one before, such as 8..64M.")
+    ] = SIZES,
     nproc: Annotated[
-        str, typer.Option("--nproc", "-n", help="Numbers of ranks, such as 2,4. [default: 2, and one per GPU or 4]")
+        str, typer.Option("--nproc", "-n", help="Counts of ranks, such as 2,4. [default: 2, and one per GPU or 4]")
     ] = "",
     device: Annotated[str, typer.Option("--device", help="Where the ranks run: auto, cpu or cuda.")] = "auto",
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure, over all numbers of ranks.")] = 40.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="How many seconds to spend measuring, in total.")] = 40.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Measure collectives on ranks of this machine: time, bandwidth, and the line alpha + beta x size.

@@ -41,7 +41,7 @@ def check(
     ] = False,
     labs: Annotated[
         list[str] | None,
-        typer.Option("--labs", help="Run all that the check of a lab must decide, or of `all`. May be repeated."),
+        typer.Option("--labs", help="Run all files that a lab's check must judge; `all`: every lab. May be repeated."),
     ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="With --proofs or --labs: run programs that did not come with ddpquiz.")

@@ -29,7 +29,7 @@ def demo(
     name: Annotated[
         str | None, typer.Argument(help="The demo. Without a name, list the demos.", autocompletion=completion.demos)
     ] = None,
-    args: Annotated[list[str] | None, typer.Argument(help="After --: options of the demo.")] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="After --: options for the demo.")] = None,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
     replay: Annotated[bool, typer.Option("--replay", help="Replay a saved run; NAME is a demo or a file.")] = False,
     copy: Annotated[Path | None, typer.Option(help="Copy the script into this folder, to read and change.")] = None,
@@ -41,7 +41,7 @@ def demo(
 ) -> None:
     """Run a demo on real ranks, live.
 
-    Options of ddpquiz go before --, options of the demo after it:
+    Options of ddpquiz go before --, options for the demo after it:
 
     ddpquiz demo allreduce --nproc 2 -- --size 300
     """

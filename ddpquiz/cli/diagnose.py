@@ -36,17 +36,17 @@ def diagnose(
         typer.Argument(
             metavar="PATH...",
             show_default=False,
-            help="Logs, dumps, stacks and recordings of a job, or folders that hold them, mixed.",
+            help="Logs, dumps, stacks and recordings of one job, in any mix, or folders that hold them.",
         ),
     ],
     step: Annotated[bool, typer.Option("--step", help="Step through the job, operation by operation.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Also print where the time and the bytes went.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
     ] = None,
     nproc: Annotated[
         int,
-        typer.Option("--nproc", "-n", min=0, max=1024, help="How many ranks the job had, if dumps do not say it."),
+        typer.Option("--nproc", "-n", min=0, max=1024, help="How many ranks the job had, if the dumps do not say."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
@@ -60,7 +60,7 @@ def diagnose(
         saving.format_of(save)
     record = read_job(paths, nproc)
     if save and record.is_unrecorded and save.suffix != ".html":
-        raise UserError(f"Logs hold no run that {save} could save. Save the verdict as a page (.html), or use --json.")
+        raise UserError(f"Logs hold no run to save as {save}. Save the verdict as a page (.html), or use --json.")
     state = RunState.after(record.events)
     verdict = diagnose_job(record, state)
     if save:

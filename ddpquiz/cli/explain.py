@@ -37,9 +37,9 @@ def explain(
     concept: Annotated[
         str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=completion.items)
     ],
-    editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, as EDITOR names it.")] = False,
+    editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, the one that EDITOR names.")] = False,
     judge: Annotated[
-        str | None, typer.Option(help="A program of yours that ticks points; you can change them.", metavar="COMMAND")
+        str | None, typer.Option(help="A program that ticks points; you can change the ticks.", metavar="COMMAND")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
@@ -111,22 +111,22 @@ def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
         or not isinstance(made, list)
         or [type(each) for each in made] != [bool] * len(prompt.points)
     ):
-        raise _failed(command, f"must print {len(prompt.points)} times true or false as `points`, and a text as `say`")
+        raise _failed(command, f"must print `points`, {len(prompt.points)} times true or false, and `say`, a text")
     return Opinion(tuple(made), remark[:_MOST])
 
 
 def _failed(command: str, what: str) -> UserError:
-    return UserError(f"The judge `{command}` {what}; so it ticked no point.")
+    return UserError(f"The judge `{command}` {what}, so it ticked no points.")
 
 
 def _save_drafts(screen: ExplainScreen, console: Console) -> None:
     """Save the drafts for the next time; if that fails they are printed, so that they can be copied."""
     texts = [text for text in screen.begun.values() if text]
-    lines = ["What you began to write will be here the next time."] if texts else []
+    lines = ["Your unfinished text is saved for next time."] if texts else []
     try:
         side_files.save_drafts(data_dir(), screen.begun)
     except UserError:
-        lines = ["What you began to write:", *texts]
+        lines = ["Your unfinished text:", *texts]
         raise
     finally:
         with contextlib.suppress(OSError):  # the terminal may be gone

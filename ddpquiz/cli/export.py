@@ -28,14 +28,14 @@ def export(
         typer.Argument(help="json (all progress), csv (a table) or anki (the cards).", metavar="FORM"),
     ],
     to: Annotated[
-        Path | None, typer.Option(help="The file to write; else standard output, or ddpquiz.apkg here.")
+        Path | None, typer.Option(help="The file to write. [default: standard output; anki: ddpquiz.apkg here]")
     ] = None,
 ) -> None:
     """Write your progress, as json for `ddpquiz import` or as a csv table, or the cards as a package for anki."""
     if form == "anki":
         with _written(to or _DECK) as path:
             anki.write(loading.load(), path, clock.now())
-        say(f"{to or _DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
+        say(f"{to or _DECK}: in Anki, choose File > Import. To update the cards later, export and import again.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost

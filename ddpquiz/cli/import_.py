@@ -26,9 +26,9 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
     with open_progress(moved_items()) as progress:
         added, backup = progress.merge_safely(read.rows, read.weights, clock.now())
     count = len(read.rows)
-    say(f"{added} of {count} rows were new." if added else f"Nothing was new in {count} rows.")
+    say(f"{added} of {count} log rows were new." if added else f"None of the {count} log rows was new.")
     if read.unknown:
-        say(f"{read.unknown} more mean nothing to ddpquiz and were left out.")
+        say(f"{read.unknown} more could not be understood, and were left out.")
     if backup:
         say(
             f"What was here before is saved as {backup.path}; "
@@ -46,7 +46,7 @@ def _read(file: Path) -> str:
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from None
     if len(data) > _LIMIT:
-        raise UserError(f"{file} is larger than {_LIMIT >> 20} MB, which no export is.")
+        raise UserError(f"{file} is larger than {_LIMIT >> 20} MB, which is too large for an export.")
     try:
         return data.decode()
     except UnicodeDecodeError:

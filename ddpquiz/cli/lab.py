@@ -37,7 +37,7 @@ def lab(
         bool, typer.Option("--solution", help="Print the solution; a pass after that counts half.")
     ] = False,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Write the starter again; the file that is there gets another name.")
+        bool, typer.Option("--reset", help="Start over from the starter; your file is kept under another name.")
     ] = False,
     folder: Annotated[
         Path | None,
@@ -107,7 +107,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
         screen = LabScreen(now, files.file(now), _history(), _run_demo, place)
         screen.show(style.console())
         if not screen.passed_here:
-            say(f"`ddpquiz lab {now.id}` goes on with {files.file(now)}.")
+            say(f"`ddpquiz lab {now.id}` continues with {files.file(now)}.")
         now, place = _history().next_lab(now, all_labs()) if screen.wants_next else None, ""
 
 
@@ -161,7 +161,7 @@ def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
 
     file = files.file(lab)
     if files.begin(lab) and not json:
-        say(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
+        say(f"{file} was created from the starter. `ddpquiz lab {lab.id} --task` prints the task.")
     verdict = check_solution(lab, file)
     figures = compare(lab, verdict) if verdict.passed else ()
     if json:

@@ -22,22 +22,22 @@ def learn(
     concept: Annotated[
         str | None,
         typer.Argument(
-            help="What to learn. Without it, go on where you left off: along the core route, then the tracks that you "
-            "picked.",
+            help="What to learn. Without it, go on where you left off: along the core route (what to learn "
+            "first), then the tracks that you picked.",
             autocompletion=completion.concepts,
         ),
     ] = None,
     track: Annotated[
         str | None,
         typer.Option(
-            help="Go on with this track now, and after the core route from now on.", autocompletion=completion.tracks
+            help="Go on with this track now, and later after the core route.", autocompletion=completion.tracks
         ),
     ] = None,
     lesson: Annotated[bool, typer.Option("--lesson", help="Only show the lesson.")] = False,
 ) -> None:
     """Learn a concept step by step: read, answer and run each step, then go over cards and build a lab.
 
-    You can leave at any point; the next time goes on there. In a pipe, print the lesson and the stages.
+    You can leave at any point and continue there next time. In a pipe, print the lesson and the stages.
     """
     if lesson and concept is None:
         raise typer.BadParameter("name a concept; `ddpquiz list` lists them.", param_hint="--lesson")
@@ -56,7 +56,7 @@ def learn(
         if path is None and track:
             raise UserError(f"You have finished the track {track}. `ddpquiz learn` goes on with what comes after it.")
         if path is None:
-            raise UserError("You have finished the paths of all concepts. Name one to see it again.")
+            raise UserError("You have finished all concepts. Name one to see it again.")
         if is_interactive():
             run_sitting(PathScreen(context, path.concept), style.console())
         else:

@@ -15,7 +15,8 @@ from ddpquiz.learning.schedule import FSRS_6
 def optimize() -> None:
     """Fit the scheduler's weights to your own reviews; they are used from then on if they predict better.
 
-    What is scheduled already stays. The same reviews give the same weights. Needs pip install 'ddpquiz[optimize]'.
+    Cards that are already scheduled keep their dates. The same reviews give the same weights.
+    Needs pip install 'ddpquiz[optimize]'.
     """
     with open_progress(moved_items()) as progress:
         known = fit.histories(progress.entries("review"))
@@ -37,4 +38,4 @@ def optimize() -> None:
             progress.use_weights(fitted, clock.now())
             say(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
         else:
-            say("They predict no better, so nothing was changed.")
+            say("The fitted weights predict no better, so nothing was changed.")

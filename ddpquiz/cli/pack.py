@@ -61,7 +61,7 @@ def list_() -> None:
     for name in new:
         say(f"{name}  installed, not added: ddpquiz pack add {name}")
     if not known and not new:
-        say("No packs yet: ddpquiz pack add PACK")
+        say("No packs yet. To add one: ddpquiz pack add PACK")
 
 
 @pack.command()
@@ -83,11 +83,11 @@ def trust(
         return
     say(
         f"The pack {name} has {_counts(loaded)}. Its proofs, demos and labs are programs: they will run on this"
-        f" machine with your rights, and can read, change and send all that you can.\nTheir files are in"
+        f" machine with your permissions, and can read, change and send anything that you can.\nTheir files are in"
         f" {loaded.pack.folder} (SHA-256 {loaded.origin[:16]}). After any change to them you will be asked again."
     )
     if not yes and not sys.stdin.isatty():
-        raise UserError("Nobody is here to answer; read the files, then add --yes.")
+        raise UserError("There is no terminal to ask you in; read the files, then add --yes.")
     if not yes and not typer.confirm(f"Run the programs of {name} when you ask for them?"):
         raise typer.Exit(1)
     allow(name, loaded.origin)

@@ -68,8 +68,8 @@ class PlanOptions:
         typer.Option(
             "--layout",
             "-l",
-            help="Such as tp=8,pp=4. tp splits matrices, pp layers, cp sequences, ep experts; dp splits the batch, "
-            "over the GPUs that are left.",
+            help="Such as tp=8,pp=4. tp splits matrices, pp layers, cp sequences, ep experts; dp splits the batch "
+            "over the remaining GPUs.",
         ),
     ] = ""
     batch: Annotated[
@@ -82,7 +82,7 @@ class PlanOptions:
     )
     zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="ZeRO stage; 0 is DDP, 3 is FSDP.")] = _USUAL.zero
     shard: Annotated[
-        int, typer.Option("--shard", min=0, help="Ranks over which states are sharded (HSDP); 0: all.")
+        int, typer.Option("--shard", min=0, help="Over how many ranks states are sharded (HSDP); 0: all.")
     ] = _USUAL.shard
     pipeline: Annotated[
         str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 (zero bubble) or dualpipe.")
@@ -98,11 +98,9 @@ class PlanOptions:
             " every other matrix product) or full.",
         ),
     ] = str(_USUAL.recompute)
-    sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = _USUAL.sequence_parallel
-    overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = (
-        _USUAL.overlap
-    )
-    tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = _USUAL.tp_overlap
+    sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism, with tp.")] = _USUAL.sequence_parallel
+    overlap: Annotated[bool, typer.Option(help="Overlap dp, pp and cp communication with computing.")] = _USUAL.overlap
+    tp_overlap: Annotated[bool, typer.Option(help="Overlap tp communication with computing, too.")] = _USUAL.tp_overlap
     states: Annotated[
         str,
         typer.Option(
@@ -226,7 +224,7 @@ class PlanOptions:
             if each.name in _SEARCHED and getattr(self, each.name) != each.default:
                 name = f"--{each.name.replace('_', '-')}"
                 raise typer.BadParameter(
-                    f"--search tries all values of {name}; leave one of them out.", param_hint=name
+                    f"--search tries all values of {name} anyway; leave out --search or {name}.", param_hint=name
                 )
 
 
@@ -265,14 +263,12 @@ def plan(
     search: Annotated[
         bool, typer.Option("--search", help="List the best layouts; without --gpus, on the fewest GPUs that work.")
     ] = False,
-    scale: Annotated[
-        str, typer.Option("--scale", help="FIRST..LAST: throughput on FIRST GPUs, twice as many, and so on.")
-    ] = "",
+    scale: Annotated[str, typer.Option("--scale", help="Throughput on FIRST..LAST GPUs, doubling each time.")] = "",
     schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,
     compare: Annotated[
-        str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
+        str, typer.Option("--compare", help="Compare with another layout, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
     ] = "",
-    explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
+    explain: Annotated[str, typer.Option("--explain", help="Explain a line of the plan, with its formula.")] = "",
     save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     *,
@@ -362,8 +358,8 @@ def _print_search(options: PlanOptions, *, as_json: bool) -> None:
         enough = finder.fewest_gpus(job, machine)
         if enough is None:
             raise UserError(
-                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens fits on no number of"
-                f" {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
+                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens does not fit on any number"
+                f" of {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
             )
         gpus, before, found = enough
     else:

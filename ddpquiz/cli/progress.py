@@ -17,7 +17,7 @@ from ddpquiz.plural import plural
 
 progress = typer.Typer(
     help="Look after your saved progress; `ddpquiz stats` shows it. "
-    "To start over, move the data folder away; `ddpquiz doctor` prints its name.",
+    "To start over, move the data folder away; `ddpquiz doctor` says where it is.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -26,7 +26,7 @@ progress = typer.Typer(
 
 @progress.command()
 def rebuild() -> None:
-    """Compute the state of every card again from the log.
+    """Recompute the state of every card from the log.
 
     Says whether that changed anything.
     """
@@ -49,13 +49,13 @@ def restore(
         for one in item:
             if not opened.restore(one, clock.now()):
                 raise UserError(f"`{one}` is not hidden; `ddpquiz list --hidden` lists what is.")
-            say(f"{one} is asked again.")
+            say(f"{one} will be asked again.")
 
 
 @progress.command(name="restore-backup")
 def restore_backup(
     day: Annotated[
-        str | None, typer.Argument(help="The name of the backup, such as its day, as --list shows it; else the newest.")
+        str | None, typer.Argument(help="The name of the backup, as --list shows it. [default: the newest]")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the backups, and restore none.")] = False,
 ) -> None:
@@ -78,4 +78,4 @@ def restore_backup(
     aside = database.restore_backup(newest, path, clock.now())
     say(f"The backup of {newest.name} with {plural(newest.rows, 'row')} is restored.")
     if aside:
-        say(f"What was there is set aside as {aside}.")
+        say(f"Your earlier progress is kept as {aside}.")

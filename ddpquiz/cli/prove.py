@@ -26,7 +26,7 @@ def prove(
     if isinstance(question, Card) and question.proof:
         question = known.item(f"{question.concept}/{question.proof}")
     if not isinstance(question, Question):
-        raise UserError(f"{item} has no proof; only questions have one, and cards that name a question.")
+        raise UserError(f"{item} has no proof; only questions, and cards that refer to a question, can have one.")
     posed = pose(question, random.Random(seed))  # noqa: S311
     if not show(posed, style.console()):
         raise typer.Exit(1)

@@ -24,7 +24,7 @@ def run(
     *,
     options: RunOptions,
 ) -> None:
-    """Run any torchrun-compatible script on ranks of this machine, and watch it.
+    """Run any torchrun-compatible script on this machine, and watch its ranks.
 
     Options of ddpquiz go before SCRIPT. Everything after SCRIPT goes to the script, as with torchrun:
 

@@ -29,7 +29,7 @@ class RunOptions:
     device: Annotated[str, typer.Option(help="Where the ranks run: auto, cpu or cuda.")] = "auto"
     timeout: Annotated[
         float | None,
-        typer.Option(help="End the run as hung after this many seconds without progress."),
+        typer.Option(help="End the run, and report it as hung, after this many seconds without progress."),
     ] = None
     plain: Annotated[bool, typer.Option("--plain", help="Print plain lines instead of a live view.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print one event per line as JSON, and nothing else.")] = False
@@ -38,7 +38,7 @@ class RunOptions:
     )
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="End a script that asks for NCCL where NCCL cannot run, instead of using Gloo."),
+        typer.Option("--strict", help="Stop if a script asks for NCCL and it cannot run here, instead of using Gloo."),
     ] = False
     save: Annotated[
         Path | None,
@@ -47,7 +47,7 @@ class RunOptions:
         ),
     ] = None
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
+        bool, typer.Option("--summary", help="Print where the time and the bytes went, and what could be improved.")
     ] = False
     check_replicas: Annotated[
         bool,
@@ -58,22 +58,20 @@ class RunOptions:
         typer.Option(
             "--stay/--no-stay",
             show_default=False,
-            help="In a terminal, stay on the page of the ended run until a key. [default: `run` stays; `demo` stays if "
-            "its last frame does not fit on the screen]",
+            help="In a terminal, keep the last page of the run open until you press a key. [default: `run` does; "
+            "`demo` does if the page does not fit on the screen]",
         ),
     ] = None
     fresh: Annotated[
         bool,
         typer.Option(
             "--fresh",
-            help="Start each rank in a Python of its own, as torchrun does: a set then has another order on each. "
-            "`run` does so by itself for a script that goes through a set.",
+            help="Start each rank in its own Python, as torchrun does, so that the order of a set differs between "
+            "ranks. `run` does so by itself if the script iterates over a set.",
         ),
     ] = False
-    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
-    emit: Annotated[
-        str | None, typer.Option(help="Only print a job for another launcher: torchrun, slurm or kubernetes.")
-    ] = None
+    max_restarts: Annotated[int, typer.Option(help="How many times failed ranks are restarted.")] = 0
+    emit: Annotated[str | None, typer.Option(help="Run nothing; print a job for torchrun, slurm or kubernetes.")] = None
     nnodes: Annotated[int, typer.Option(help="With --emit: the number of machines.")] = 1
 
     def __post_init__(self) -> None:
@@ -84,7 +82,7 @@ class RunOptions:
         if self.max_restarts < 0:
             raise typer.BadParameter(f"{self.max_restarts} is not a number of restarts.", param_hint="--max-restarts")
         if self.fresh and self.max_restarts:
-            raise typer.BadParameter("ranks that torchrun's agent starts again are forked.", param_hint="--fresh")
+            raise typer.BadParameter("not possible with --max-restarts, which forks ranks.", param_hint="--fresh")
         if self.nnodes < 1:
             raise typer.BadParameter(f"{self.nnodes} is not a number of machines.", param_hint="--nnodes")
         if self.nnodes > 1 and self.emit is None:
@@ -153,7 +151,7 @@ class RunCommand(TyperCommand):
         if all(word[0] != "-" or _mentions(text, word) for word in misplaced):
             return ""
         line = shlex.join(["ddpquiz", "run", *ours, *misplaced, str(script), *theirs])
-        return f"Note: {script} receives {shlex.join(misplaced)}. If ddpquiz should: {line}"
+        return f"Note: {script} receives {shlex.join(misplaced)}. If that is meant for ddpquiz: {line}"
 
 
 class DemoCommand(TyperCommand):

@@ -17,10 +17,10 @@ from ddpquiz.terminal.pages import lists
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
-    count: Annotated[int, typer.Option("--count", min=1, help="Results, at most.")] = 20,
+    words: Annotated[list[str], typer.Argument(help="Words to search for; a result need not contain all of them.")],
+    count: Annotated[int, typer.Option("--count", min=1, help="The most results to show.")] = 20,
 ) -> None:
-    """Find concepts, demos, cards and questions by words, the best matches first."""
+    """Search concepts, demos, cards and questions; the best matches come first."""
     wanted = " ".join(words)
     known = loading.load()
     hits = known.search(wanted)

@@ -20,11 +20,11 @@ from ddpquiz.terminal.pages.item import item_page
 
 def show(
     item: Annotated[
-        str, typer.Argument(help="The item, as concept/id, or a concept.", autocompletion=completion.items)
+        str, typer.Argument(help="A card or question, as concept/id, or a concept.", autocompletion=completion.items)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show an item with its answer, steps, source and proof; or all of the lesson of a concept."""
+    """Show a card or question with its answer, steps, source and proof, or the whole lesson of a concept."""
     known = loading.load()
     if concept := next((each for each in known.concepts if each.id == item), None):
         _show_concept(known, concept, as_json=as_json)

@@ -24,7 +24,7 @@ from ddpquiz.terminal.pages.stats import Stats
 def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Write everything as JSON, and nothing else.")] = False,
 ) -> None:
-    """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
+    """Show what you recall, what comes due, your study days, how well you know each concept, and what misled you."""
     known = loading.load()
     with open_progress(known.moved) as progress:
         if as_json:

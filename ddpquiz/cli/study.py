@@ -25,30 +25,30 @@ class StudyOptions(StudyChoice):
     ] = None
     level: LevelOption = None
     track: TrackOption = None
-    count: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = CARDS_A_SITTING
+    count: Annotated[int, typer.Option(min=1, help="The most cards in this sitting.")] = CARDS_A_SITTING
     new: Annotated[
         int | None,
-        typer.Option(min=0, help="New cards per day, at most. [default: 10; no limit for concepts that you name]"),
+        typer.Option(min=0, help="The most new cards per day. [default: 10; no limit for concepts that you name]"),
     ] = None
     retention: Annotated[
         float | None,
-        typer.Option(help="From now on, the share of due cards that you want to recall. [at first: 0.9]"),
+        typer.Option(help="The share of due cards that you want to recall, from now on. [initially: 0.9]"),
     ] = None
     every: Annotated[
-        bool, typer.Option("--all", help="Also new cards of concepts proven strong, and of further pages not read.")
+        bool, typer.Option("--all", help="Also ask new cards of concepts that you know well and of unread extra pages.")
     ] = False
     cram: Annotated[
         bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
     ] = False
-    two_button: Annotated[bool, typer.Option("--two-button", help="Grade with forgot and good only.")] = False
+    two_button: Annotated[bool, typer.Option("--two-button", help="Offer only two grades, forgot and good.")] = False
 
 
 @with_options(StudyOptions)
 def study(*, options: StudyOptions) -> None:
-    """Recall cards: those that are due, then new ones.
+    """Review cards: first those that are due, then new ones.
 
-    A forgotten card comes again after a few others, a hard one once more at the end. You can quit at any time: the next
-    sitting goes on where this one ended.
+    A card that you forgot comes back after a few others; a hard one comes back once, at the end. You can quit at any
+    time: the next sitting continues where this one ended.
     """
     with sitting.open_sitting(loading.load()) as context:
         ask_cards(context, options, style.console())

@@ -51,20 +51,20 @@ class TestOptions(QuizChoice):
     """The options of `test`."""
 
     concept: Annotated[
-        list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=completion.concepts)
+        list[str] | None, typer.Argument(help="Ask only about these concepts.", autocompletion=completion.concepts)
     ] = None
     level: LevelOption = None
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None
     track: TrackOption = None
     count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = QUESTIONS
-    seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None
-    wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same questions, in the same form.")] = None
+    wrong: Annotated[bool, typer.Option("--wrong", help="Ask only questions that you got wrong last time.")] = False
     timed: Annotated[
         int | None,
         typer.Option(
             parser=_seconds,
             metavar="SECONDS",
-            help="Time for each question; an exam has the time of all its questions. No clock runs in a pipe.",
+            help="Time limit per question; in an exam, one limit for all questions together. No limit in a pipe.",
         ),
     ] = None
     exam: Annotated[
@@ -74,7 +74,7 @@ class TestOptions(QuizChoice):
         bool, typer.Option("--confidence", help="Say how sure you are before each verdict, from 1 to 4.")
     ] = False
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Ask the most informative question each time; stop at a clear verdict.")
+        bool, typer.Option("--adaptive", help="Ask the most informative question; stop once the verdict is clear.")
     ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False
 
@@ -84,12 +84,10 @@ def test(*, options: TestOptions) -> None:
     """Answer questions. In a pipe, answers are read from standard input, one per line; an empty line skips.
 
     A line that cannot be read as an answer does not count; it is reported on standard error and makes the exit status
-    1. With --confidence, a line with 1 (a guess) to 4 (sure) follows each answer.
+    1. With --confidence, each answer is followed by a line with 1 (a guess) to 4 (sure).
     """
     if options.adaptive and options.wrong:
-        raise typer.BadParameter(
-            "--adaptive chooses the most informative questions, --wrong those you missed; leave one of them out."
-        )
+        raise typer.BadParameter("--adaptive and --wrong each choose the questions; use only one of the two.")
     console = style.complaints() if options.as_json else style.console()
     console.quiet = options.as_json and not sys.stdin.isatty()  # nobody reads it
     with sitting.open_sitting(loading.load()) as context:

@@ -13,12 +13,12 @@ from ddpquiz.terminal.runs.job_watch import JobFollower, watch_in_lines, watch_o
 
 
 def watch(
-    job: Annotated[Path, typer.Argument(help="The folder into which `ddpquiz.record` writes.")],
+    job: Annotated[Path, typer.Argument(help="The folder that `ddpquiz.record` writes to.")],
     plain: Annotated[bool, typer.Option("--plain", help="Print lines, as in a pipe.")] = False,
 ) -> None:
     """Show live what the ranks of a recorded job do; when the job has ended, say what went wrong, if anything did.
 
-    The folder may still be empty. Jobs of more than 16 ranks are shown in groups that do the same.
+    The folder may still be empty. In jobs of more than 16 ranks, ranks that do the same thing are shown as one group.
     """
     if job.exists() and not job.is_dir():
         raise UserError(f"{job} is a file; `ddpquiz watch` needs the folder into which the ranks write.")

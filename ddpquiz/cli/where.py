@@ -39,9 +39,9 @@ def where(
         bool, typer.Option("--json", help="Print a line of JSON for each job, which `diagnose` reads.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Find the ranks of jobs that run on this machine, and say which rank does not stand where the others wait.
+    """Find the ranks of jobs that run on this machine, and say which rank is not where the others are waiting.
 
-    The ranks are those of any launcher. It takes two looks at each, a second from each other, and the ranks go on. With
+    Any launcher may have started them. Each rank is looked at twice, a second apart, and keeps running. With
     PID, show the stacks of that process, the innermost call first.
     """
     if pid is not None and not as_json:

@@ -97,7 +97,7 @@ class Catalog:
             return self._items[key]
         concept_id, slash, item_id = key.rpartition("/")  # the name of a pack's concept has a slash of its own
         if not slash or key in self._concepts:
-            raise UserError(f"'{key}' is not an item: items are named concept/id. {self._advice_on_word(key)}")
+            raise UserError(f"'{key}' is no card or question; their names are concept/id. {self._advice_on_word(key)}")
         concept = self.concept(concept_id)
         meant = _nearest(item_id, [item.id for item in concept.items()])
         advice = _advice(meant and f"{concept_id}/{meant}", f"ddpquiz list {concept_id}")

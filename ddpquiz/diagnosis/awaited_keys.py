@@ -14,7 +14,7 @@ from ddpquiz.events.run_state import RunState
 
 _LONG = 1.0  # seconds, after which a key is not just about to come
 SET_THE_KEY = (
-    "Let the rank that should set the key do so on every path, also where it skips the work or fails. Where all ranks "
+    "Let the rank that should set the key do so on every path, even where it skips the work or fails. Where all ranks "
     "wait for one of them anyway, a collective such as broadcast_object_list needs no key."
 )
 

@@ -131,8 +131,8 @@ OTHER_TENSORS = (
     "must bring the same tensors in the same order."
 )
 OBJECTS = (
-    "That line sends objects as pickles, first their sizes and then their bytes. A list must hold as many objects on "
-    "every rank, and every rank must call the line as often: print the lengths before it."
+    "That line sends objects as pickles, first their sizes and then their bytes. A list must be equally "
+    "long on every rank, and every rank must call the line equally often: print the lengths before it."
 )
 SET_ORDER = (
     "{loop} goes through a set, and the order of a set depends on the hash secret of each interpreter: go through "

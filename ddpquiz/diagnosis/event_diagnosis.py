@@ -118,7 +118,7 @@ _HANDLED = (
     "make no call for which all ranks are needed; let the exception end the rank."
 )
 _THREADS = (
-    "A thread and the main thread call in the same group, and which of them comes first is chance on each rank. Give "
+    "A thread and the main thread call in the same group, and which of them comes first varies from rank to rank. Give "
     "the thread a group of its own (new_group on all ranks), or let one thread make all calls."
 )
 
@@ -186,7 +186,7 @@ def _where_ranks_are(verdict: Diagnosis, stacks: Collection[RankStack], state: R
     if verdict.fault != "none":
         return verdict.whole
     places = ", ".join(f"{format_ranks(ranks)} {doing}" for doing, ranks in _alike_stacks(stacks, state).items())
-    return f"No rank waits in a recorded call: {places}. What holds them there is not known."
+    return f"No rank waits in a recorded call: {places}. It is not known what keeps them there."
 
 
 # Whom the ranks wait for that do not go on.
@@ -445,11 +445,11 @@ def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagno
     return Diagnosis(
         "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
         tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
-        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as is recorded.",),
+        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as the record shows.",),
     )  # fmt: skip
 
 
-_INTERRUPTED = "If the job hung, look at these lines: what they wait for is outside of communication."
+_INTERRUPTED = "If the job hung, look at these lines: they wait for something other than communication."
 
 
 def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:
@@ -468,7 +468,7 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
     limits = [*_limits_of_absence(last.operation)] if last else [NO_RECORD.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
-        limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
+        limits.append(f"The others would also get stuck in this {last.operation.op} if one rank gave a different root.")
     return Diagnosis("absent", absent, sentence, advice=ADVICE["absent"], limits=tuple(limits))
 
 

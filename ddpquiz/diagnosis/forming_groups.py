@@ -106,7 +106,7 @@ def _never_meet(waiting: tuple[int, ...], gave_up: bool, state: RunState, now: f
     since = max(asked[rank].time for rank in waiting)
     if not gave_up and state.hung is None and now - since < _LONG:
         return None  # they are about to meet
-    sentence = f"{waited}, which every rank has called, and do not get out of it."
+    sentence = f"{waited}, which every rank has called, and do not leave it."
     return Diagnosis("late", (), sentence, (position,), advice=_NETWORK, limits=("What they wait for is not known.",))
 
 

@@ -21,7 +21,7 @@ from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.log_file import JobLog, LoggedProgress
 
 _SILENT = (
-    "No rank failed and all calls fit together, so no error tells of this. --summary shows what else is to be gained."
+    "No rank failed and all calls fit together, so no error shows this. --summary shows what else could be improved."
 )
 
 

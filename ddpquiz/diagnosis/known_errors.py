@@ -65,7 +65,7 @@ _MEANINGS = {
     r"MemoryError": ("Rank {rank} ran out of memory at {where}.", OUT_OF_MEMORY),
     r".*CUDA error: device-side assert triggered": (
         "A kernel of rank {rank} failed an assertion on the GPU; it was noticed at {where}.",
-        "Look at the line with `Assertion ... failed`: often an index is out of range, or a label is no class.",
+        "Look at the line with `Assertion ... failed`: often an index is out of range, or a label is invalid.",
     ),
     r".*CUDA error: invalid device ordinal": (
         "Rank {rank} asks at {where} for a GPU with a number that this machine does not have.",
@@ -87,7 +87,7 @@ _MEANINGS = {
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").',
     ),
     r"ValueError: Global rank (?P<root>\d+) is not part of group": (
-        "Rank {rank} names rank {root} as the root at {where}, which is no member of that group.",
+        "Rank {rank} names rank {root} as the root at {where}, but that rank is not a member of the group.",
         "src and dst are ranks of the whole job, also in a group: use dist.get_global_rank(group, 0), or group_src=0.",
     ),
     r"ModuleNotFoundError: No module named '(?P<module>[^']+)'": (

@@ -174,10 +174,8 @@ def _of_one_call(waiting: _Sides, stacks: JobStacks) -> Diagnosis:
         sentence = f"{_capital(_list(waiting))}, and nothing is known of {format_ranks(unknown)}."
         return Diagnosis("absent", unknown, sentence, advice=_NODES)
     who = "All ranks" if not unknown and len(ranks) > 1 else format_ranks(ranks).capitalize()
-    sentence = f"{who} {_be(ranks)} {call.words}: as far as stacks show it, none of them is missing there."
-    return Diagnosis(
-        "quiet", (), sentence, advice=f"If they do not leave it, look for what differs between them. {_MORE}"
-    )
+    sentence = f"{who} {_be(ranks)} {call.words}: as far as the stacks show, no rank is missing there."
+    return Diagnosis("quiet", (), sentence, advice=f"If they stay there, look for what differs between them. {_MORE}")
 
 
 _NODES = (

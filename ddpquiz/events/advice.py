@@ -72,7 +72,7 @@ def _more_threads_than_cores(timeline: Timeline, script: str) -> Iterator[str]:
         yield (
             f"{at(script, mark.line)}each of {mark.ranks} ranks computes with {plural(mark.threads, 'thread')}, which "
             f"is {mark.threads * mark.ranks:,} threads on {plural(mark.cores, 'core')}: they take turns. Use "
-            f"{plural(fit, 'thread')} a rank ({'torch.set_num_threads' if mark.line else 'OMP_NUM_THREADS'})."
+            f"{plural(fit, 'thread')} per rank ({'torch.set_num_threads' if mark.line else 'OMP_NUM_THREADS'})."
         )
 
 
@@ -88,8 +88,8 @@ def _tiny_buckets(timeline: Timeline, lifetime: float) -> Iterator[str]:
             fewer = max(1, math.ceil(rank.bucket_bytes / rank.passes / _BUCKET))
             yield (
                 f"{format_place(file, line)}: DDP reduced the gradients of each backward pass in {buckets:.0f} buckets "
-                f"of {format_bytes(mean)} on average, which cost {_share(cost.seconds, lifetime)}. With its usual "
-                f"bucket_cap_mb of 25 there would be {fewer:,} or a few more."
+                f"of {format_bytes(mean)} on average, which cost {_share(cost.seconds, lifetime)}. With the default "
+                f"bucket_cap_mb of 25, there would be about {fewer:,}."
             )
             return
 
@@ -103,7 +103,8 @@ def _nothing_unused(timeline: Timeline, script: str) -> Iterator[str]:
         yield (
             f"{at(script, wrapped_at)}find_unused_parameters is on, and all parameters got a gradient in each of "
             f"{plural(found[0].passes, 'backward pass', 'backward passes')}. The search walks the graph and "
-            "all-reduces a map of the parameters in each pass, and DDP keeps its first order of buckets: leave it out."
+            "all-reduces a map of the parameters in each pass, and DDP keeps its first order of buckets: leave the "
+            "option out."
         )
 
 
@@ -125,8 +126,8 @@ def _read_in_each_step(timeline: Timeline) -> Iterator[str]:
     for on_gpu, call, place in sorted({(read.on_gpu, read.call, format_place(read.file, read.line)) for read in reads}):
         if on_gpu:
             yield (
-                f"{place}: {call} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
-                "and queues nothing for the next step meanwhile. Read such values once every few steps."
+                f"{place}: {call} copies a value from the GPU in each step. The CPU waits there until the GPU is done, "
+                "and meanwhile queues nothing for the next step. Read such values once every few steps."
             )
         else:
             yield (
@@ -155,7 +156,7 @@ def _synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
         yield (
             f"{format_place(*worst.inside_place)}: "
             f"{plural(worst.inside, 'backward pass', 'backward passes')} inside no_sync() all-reduced gradients "
-            f"nevertheless. DDP decides in the forward pass whether to synchronize: put it inside no_sync() too."
+            f"nevertheless. DDP decides in the forward pass whether to synchronize: put that inside no_sync(), too."
         )
 
 
@@ -197,8 +198,8 @@ def _many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]
             saved = cost.seconds * (1 - joined / calls)
             yield (
                 f"{place}: each rank made {plural(calls, 'all_reduce')} one after the other, of {format_bytes(mean)} "
-                f"on average. Joined into flat tensors, as DDP joins gradients into buckets, they would be {joined:,} "
-                f"and save up to {_share(saved, lifetime)}."
+                f"on average. Joined into flat tensors, as DDP joins gradients into buckets, there would "
+                f"be {joined:,}, which would save up to {_share(saved, lifetime)}."
             )
 
 
@@ -221,7 +222,7 @@ def _small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
         if 8 < mean <= _SMALL and cost.in_a_row <= cost.calls / 2 and busy:
             yield (
                 f"{place}: each rank all-reduced {format_bytes(mean)} {plural(calls, 'time')}, which cost "
-                f"{_share(cost.seconds, lifetime)}. Calls this small cost their latency, whatever they send: "
+                f"{_share(cost.seconds, lifetime)}. A call this small costs its latency, however little it sends: "
                 f"communicate more at once, and less often."
             )
 
@@ -254,7 +255,7 @@ def _growing(timeline: Timeline, lifetime: float) -> Iterator[str]:
             yield (
                 f"{format_place(file, line)}: nearly every {op} was larger than the one before, from "
                 f"{format_bytes(worst.smallest)} at first to {format_bytes(worst.largest)} on each rank: what was sent "
-                f"once is sent again. Send only what is new, and let the receivers keep the rest."
+                f"before is sent again. Send only what is new, and let the receivers keep the rest."
             )
 
 

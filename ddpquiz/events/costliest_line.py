@@ -33,7 +33,8 @@ class CostliestLine:
         cost = f"{format_seconds(self.seconds)} in all, {self.share:.0%} of their time"
         if self.rank is None:
             return (
-                f"In turn, the ranks waited for each other ({cost}), as one spent longer than the others {where}. "
+                f"The ranks took turns waiting for each other ({cost}): each time, one "
+                f"spent longer than the others {where}. "
                 "The work is uneven from step to step, and no single rank is the cause: give all ranks about as much "
                 "work in each step, such as batches of equal length."
             )

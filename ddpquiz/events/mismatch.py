@@ -74,7 +74,7 @@ _SENTENCES: dict[Kind, str] = {
     "dtype": "Ranks pass tensors of different dtypes",
     "shape": "Ranks pass tensors of different shapes",
     "order": "Ranks call the same operations in a different order",
-    "parts": "A rank sends other numbers of elements than are expected from it",
+    "parts": "A rank sends a different number of elements than the receiver expects",
 }
 
 

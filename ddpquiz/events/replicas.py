@@ -82,7 +82,7 @@ class Replicas:
         more = len(different) - _NAMED
         listed = ", ".join(different[:_NAMED])
         what = f"{listed} and {plural(more, 'more parameter')}" if more > 0 else listed
-        who = f"{format_ranks(odd)} {'has' if len(odd) == 1 else 'have'} other values than {format_ranks(usual)}"
+        who = f"{format_ranks(odd)} {'has' if len(odd) == 1 else 'have'} different values from {format_ranks(usual)}"
         return f"After optimizer step {first.step:,}{place} the replicas differ: {who} in {what}."
 
 

@@ -345,7 +345,7 @@ def _current_operation(state: RunState, now: float, *, newest: bool) -> Operatio
     if joining:
         late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
         pieces = _pieces([JOIN], joining, late, state)
-        return OperationLine(pieces if late else (*pieces, (", making the group", "")))
+        return OperationLine(pieces if late else (*pieces, (", forming the group", "")))
     if current := state.timeline.current():
         shown = max(current, key=_called_last if newest else _called_by_most)
         if shown.differs:
@@ -358,7 +358,7 @@ def _current_operation(state: RunState, now: float, *, newest: bool) -> Operatio
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
         none = "no communication yet"
-        return OperationLine(((f"the group is made, {none}" if state.joined else none, "quiet"),))
+        return OperationLine(((f"the group is formed, {none}" if state.joined else none, "quiet"),))
     more = (*_between(last, state.ranks), *_outcome(last), *_purpose(last), *_about(last))
     return OperationLine(((f"last: {last.op}", "quiet"),), more)
 
@@ -537,7 +537,7 @@ def _counted(claims: list[ClaimVerdict], state: RunState) -> tuple[Piece, ...]:
 
 def _to_come(count: int) -> str:
     """How many claims may still be proven; empty if none."""
-    return f"{plural(count, 'claim')} to come" if count else ""
+    return f"{plural(count, 'claim')} still to be checked" if count else ""
 
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> ClaimLine:

@@ -112,7 +112,7 @@ def _unreduced_gradients(timeline: Timeline, script: str) -> Iterator[str]:
         why = f"{they} came into the model after DDP had wrapped it{when}"
     yield (
         f"{at(script, mark.line)}DDP does not reduce the gradient of {names}: {why}, so each rank trains its own "
-        "values. Unfreeze and add parameters before DDP wraps the model, or wrap it anew after that."
+        "values. Unfreeze and add parameters before DDP wraps the model, or wrap it again afterward."
     )
 
 
@@ -141,13 +141,13 @@ def _unlike_optimizers(timeline: Timeline, script: str) -> Iterator[str]:
         if len({mark.settings for mark in used.values()}) > 1:
             common = set.intersection(*({*mark.settings.split(", ")} for mark in used.values()))
             differ = {
-                rank: ", ".join(each for each in mark.settings.split(", ") if each not in common) or "nothing of that"
+                rank: ", ".join(each for each in mark.settings.split(", ") if each not in common) or "none of these"
                 for rank, mark in used.items()
             }
             yield (
                 f"{at(script, used[min(used)].line)}in step {step:,} the optimizers of the ranks have different "
-                f"settings, so the replicas drift apart: {_by_rank(differ)}. Set them, and step schedulers, alike on "
-                "every rank."
+                f"settings, so the replicas drift apart: {_by_rank(differ)}. Set them, and step "
+                "schedulers, in the same way on every rank."
             )
             return
 
@@ -213,13 +213,13 @@ def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[st
         elif mark.op == "reduce":
             yield (
                 f"{format_place(mark.file, mark.line)}: reduce collects the gradients on one rank, and every "
-                f"rank makes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
+                f"rank takes a step: {found} Use all_reduce, or let only that rank make the step, and send its weights "
                 "to the others."
             )
         else:
             yield (
-                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Equal "
-                "gradients keep only equal weights equal: send all weights of rank 0 to the others before the first "
+                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Weights "
+                "stay equal only if they start equal: send all weights of rank 0 to the others before the first "
                 "step, and let all ranks change them alike."
             )
         return
@@ -233,8 +233,8 @@ def _other_weights(sums: Mapping[int, str]) -> str:
     usual = max(alike.values(), key=len)
     odd = [rank for rank in sums if rank not in usual]
     if len(usual) == 1 and len(sums) > 2:
-        return "each rank holds other weights"
-    return f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} other weights than {format_ranks(usual)}"
+        return "each rank holds different weights"
+    return f"{format_ranks(odd)} {'holds' if len(odd) == 1 else 'hold'} different weights from {format_ranks(usual)}"
 
 
 def _never_awaited(timeline: Timeline) -> Iterator[str]:

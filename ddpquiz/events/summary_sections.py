@@ -12,11 +12,11 @@ from ddpquiz.events.timeline import PICKLING, RankTime
 
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
 LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
-TIME_TITLE = "Time by rank (waiting includes forming groups; overlapped: while computing)"
-LINE_TITLE = "Where communication went (times of all ranks added up)"
+TIME_TITLE = "Time by rank (waiting includes forming groups; overlapped: during compute)"
+LINE_TITLE = "Communication, line by line (times of all ranks added up)"
 MEMORY_TITLE = "Peak memory of each rank"
 MEMORY_HEADS = ("process", "GPU tensors")
-GROUP_TITLE = "Bytes sent, by group (a collective counts as a ring)"
+GROUP_TITLE = "Bytes sent, by group (as if each collective used a ring)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ def summary_sections(account: RunSummary) -> list[Section]:
         Section(title=LINE_TITLE, heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
         Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=group_cells(account)),
         Section(title=MEMORY_TITLE, heads=("ranks", *MEMORY_HEADS), rows=memory_cells(account)),
-        Section(title="What does not fit", sentences=account.mismatches),
+        Section(title="What does not match", sentences=account.mismatches),
         Section(title="Advice", sentences=account.advice),
     )
     return [each for each in every if each.rows or each.sentences]

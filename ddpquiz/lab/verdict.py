@@ -115,7 +115,7 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
         rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]
     ]
     if left:
-        sentence = f"Rank {left[0]} exited before the check was over. A file that is checked must not end the process."
+        sentence = f"Rank {left[0]} exited before the check was over. Your file must not end the process."
         return _verdict("no end", finished, rank=left[0], sentence=sentence)
     return None
 
@@ -133,7 +133,7 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     sentence = f"{why}On rank {rank} of {finished.run.ranks}{what}{after}"
     held = finished.seen.claims_held.get(claim.line, {})
     others = {
-        other: "as expected" if other in held else "did not get there"
+        other: "as expected" if other in held else "did not get that far"
         for other in range(finished.run.ranks)
         if other not in values
     }
@@ -169,10 +169,10 @@ def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[in
         return 0, ""
     last = f"{calls[-1].op} in line {calls[-1].line}"
     if found.endswith(_UNCHANGED):
-        return 0, f" What your file called there has not changed it; its last operation was {last}."
+        return 0, f" Nothing that your file called there has changed it; its last operation was {last}."
     if len({call.line for call in calls}) == 1:
         return calls[-1].line, f" The only operation that your file called there is {last}."
-    return 0, f" Its last operation was {last}; the fault need not be there."
+    return 0, f" Its last operation was {last}, but the fault may be elsewhere."
 
 
 def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict:

@@ -85,7 +85,7 @@ def read_json(text: str, name: str) -> Exported:
     except (ValueError, RecursionError):
         raise UserError(f"{name} is not valid JSON; export it again: `ddpquiz export json`.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or type(data.get("version")) is not int:
-        raise UserError(f"{name} is not progress of ddpquiz; `ddpquiz export json` writes such a file.")
+        raise UserError(f"{name} holds no ddpquiz progress; `ddpquiz export json` writes a file that does.")
     if data["version"] > VERSION:
         raise UserError(
             f"{name} was written by a newer ddpquiz (its version is {data['version']}, this ddpquiz knows {VERSION}); "

@@ -88,7 +88,7 @@ def _choices(posed: Posed, given: str) -> Verdict:
     places = _places(given, len(options))
     if not places:
         return Verdict(
-            right=False, unclear=f"Answer with all numbers that are right, from 1 to {len(options)}, such as 1 3."
+            right=False, unclear=f"Answer with the numbers of all right options, from 1 to {len(options)}, such as 1 3."
         )
     chosen = {posed.shown[place] for place in places}
     wrong = [options[i].why for i in sorted(chosen) if not options[i].right]
@@ -249,7 +249,7 @@ def instruction(question: Question) -> str:
     """What the learner has to do, in a sentence."""
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
-        return f"This prints {lines} lines. Type them in one line, with a space between them."
+        return f"This prints {lines} lines. Type them on one line, separated by spaces."
     return HOW[question.kind]
 
 

@@ -40,12 +40,12 @@ _GUESS = 0.25  # the chance of a blind guess for a question that is not known ye
 _ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
-    "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question, "
-    "predictions included, and by the labs that you passed; of several answers on one day, the first counts. Answers "
-    "in lessons do not count."
+    "The range estimates how much of a concept you know, with 80% certainty. It is based on your last answer to each "
+    "question, predictions included, and on the labs that you passed; of several answers on one day, the first counts. "
+    "Answers in lessons do not count."
 )
 WORDS = (
-    "Strong: the whole range is over 70%, and half of the hard questions or more were right. Weak: the whole range is "
+    "Strong: the whole range is over 70%, and at least half of the hard questions were right. Weak: the whole range is "
     "under 50%. Fair: neither, and the whole range lies between 35 and 85%. Otherwise there is no verdict yet."
 )
 
@@ -169,7 +169,7 @@ class Strength:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()
-            return f"After {plural(count, 'more wrong answer')} it would no longer be strong." if count else ""
+            return f"After {plural(count, 'more wrong answer')} you would no longer be strong here." if count else ""
         pieces = dict(self.pieces)
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
@@ -177,8 +177,8 @@ class Strength:
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _label(pieces.values()) is Label.STRONG:
                 what = "right answers to questions" if count > 1 else "right answer to a question"
-                return f"{count} {what} that you missed or have not been asked would make it strong."
-        return "To be strong takes right answers to more questions than there are; hard ones count most."
+                return f"{count} {what} that you missed or have not been asked would make you strong here."
+        return "Even right answers to all the questions left would not make you strong here; hard ones count most."
 
     def _until_doubted(self) -> int:
         """Return after how many wrong answers a strong concept is no longer strong; 0 if there are too many."""

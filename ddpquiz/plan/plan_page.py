@@ -93,7 +93,7 @@ def _head(plan: Plan) -> Iterator[Text]:
     yield Text(str(job.layout))
     yield Text(
         f"batch {job.sizes.batch:,} x {job.sizes.sequence:,} tokens = {plan.step_tokens / 1e6:,.3g} M;"
-        f" {job.micro_batches:,} micro-batches a rank"
+        f" {job.micro_batches:,} micro-batches per rank"
     )
     if job.model.origin:
         yield Text(job.model.origin, style="dim")
@@ -114,7 +114,7 @@ def _memory(plan: Plan, width: int) -> Iterator[Text]:
 def _time(plan: Plan, width: int) -> Iterator[Text]:
     time = plan.time
     yield Text("Step", style="title").append(
-        f"    {amount(time.total)} s (of communication, only what computing does not hide)", ""
+        f"    {amount(time.total)} s (communication counts only where computing does not hide it)", ""
     )
     yield _bar([(letter, getattr(time, name)) for letter, name in _TIME], time.total, width)
     parts = [(letter, _WORDS.get(name, name), getattr(time, name)) for letter, name in _TIME]
@@ -151,7 +151,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     yield result.append(f"{tokens / 1e12:g} T tokens")
     yield Text(f"Of the step: {_shares(plan)}") if plan.fit is Fit.YES else _ways(plan)
     attention = "half" if plan.machine.causal else "all"
-    held = f"W {each.weights}, G {each.gradients}, O {each.optimizer} bytes a parameter"
+    held = f"W {each.weights}, G {each.gradients}, O {each.optimizer} bytes per parameter"
     counted = f"{held}; {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
@@ -220,14 +220,14 @@ def found_page(found: SearchResult, gpus: int, start: str, before: int | None = 
         best = found.plans[0]
         lines += [Text(_title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
     tried = f"{found.tried:,} layouts tried, {found.fitting:,} fit."
-    lines.append(Text(f"{tried} The fastest of each way to split the GPUs:" if found.plans else tried))
+    lines.append(Text(f"{tried} The fastest for each way of splitting the GPUs:" if found.plans else tried))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
         lines.append(Text(_LEGEND, style="quiet"))
         lines.append(Text(f"Of the best layout's step: {_shares(best)}", style="head"))
         lines.append(Text(_ASSUMED, style="quiet"))
-        lines += [Text("The page of the best layout:"), code(f"{start} {_arguments(best)}")]
-    return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
+        lines += [Text("To see the plan of the best layout:"), code(f"{start} {_arguments(best)}")]
+    return Group(*lines, Text("Why the others were left out", style="title"), _refusals(found))
 
 
 def _title(job: Job, machine: Accelerator, *gpus: int) -> str:

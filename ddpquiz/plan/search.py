@@ -93,9 +93,9 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
                 found.smallest = need, tried
             if need > limit:
                 if tried.keeps_gathered:  # a lower stage may need less
-                    found.refuse("does not fit for sure", tried, 1, "")
+                    found.refuse("may not fit", tried, 1, "")
                     continue
-                found.refuse("does not fit for sure", tried, zero + 1, "")  # nor do the lower stages, which shard less
+                found.refuse("may not fit", tried, zero + 1, "")  # nor do the lower stages, which shard less
                 break
             found.fitting += 1
             candidate = Job(model, tried, sizes)

@@ -185,12 +185,12 @@ def test_a_name_that_no_file_can_have_is_told_in_a_sentence(words, monkeypatch, 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), "/x/y cannot be used (Permission denied); mend that, or name another place.\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), "/x/y cannot be used (Permission denied); fix that, or choose another location.\n"),
         (
             ModuleNotFoundError("No module named 'ddpquiz.gone'", name="ddpquiz.gone"),
             "ddpquiz was upgraded or removed while it ran (ddpquiz.gone is missing); start it again.\n",
         ),
-        (RuntimeError("Could not determine home directory."), "There is no home folder here; set HOME to one.\n"),
+        (RuntimeError("Could not determine home directory."), "Your home folder cannot be found; set HOME to a folder.\n"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_around_us_is_a_sentence_wherever_it_is_noticed(monkeypatch, capsys, error, said):

@@ -40,7 +40,7 @@ def test_a_group_of_commands_alone_shows_its_help_and_no_error(home, group):
         (("demo", "no-such"), "No demo named 'no-such'. `ddpquiz demo` lists them.\n"),
         (
             ("test", "ddp", "--level", "hard"),
-            "No question fits; leave out --level, or name another concept.\n",
+            "No question matches; leave out --level, or name another concept.\n",
         ),
     ],
 )

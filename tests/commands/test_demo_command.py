@@ -64,7 +64,7 @@ def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
     head = max(at for at, line in enumerate(lines) if line.startswith("4 ranks on "))  # pyte keeps live frames too
     assert lines[head + 2].split() == ["rank", "0", "rank", "1", "rank", "2", "rank", "3"]
     assert any(line.startswith("✓ every rank ") for line in lines)
-    assert any(line.startswith("The same without ddpquiz: torchrun --nproc-per-node 4 ") for line in lines)
+    assert any(line.startswith("To run it without ddpquiz: torchrun --nproc-per-node 4 ") for line in lines)
 
 
 def test_a_broken_run_ends_with_status_1(tmp_path):
@@ -274,7 +274,7 @@ def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_throug
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
     terminal.press("\x1b[C", "^All-reduce: every rank brings", "call 0 of", "q end")
     terminal.press("q", "step through")
-    terminal.press("\r", "The same without ddpquiz: torchrun")
+    terminal.press("\r", "To run it without ddpquiz: torchrun")
     assert terminal.end() == 0
 
 
@@ -344,7 +344,7 @@ def test_an_option_of_ours_that_a_script_does_not_mention_is_noted(args_script):
     words = ("--epochs=2", "--nproc", "1", "-n2", "--summary")
     ran = ddpquiz("run", "--plain", args_script, *words)
     note = (
-        f"Note: {args_script} receives --nproc 1 -n2 --summary. If ddpquiz should: "
+        f"Note: {args_script} receives --nproc 1 -n2 --summary. If that is meant for ddpquiz: "
         f"ddpquiz run --plain --nproc 1 -n2 --summary {args_script} --epochs=2\n"
     )
     assert ran.stderr == 2 * note  # before and after what the ranks print
@@ -360,7 +360,7 @@ def test_an_option_that_a_script_rejects_is_noted_below_what_the_run_says(tmp_pa
     terminal = run_program.ddpquiz("run", "--no-stay", str(script), "-n", "2", width=300)
     assert terminal.end() == 1
     said = " ".join(terminal.lines)
-    noted = said.rindex("receives -n 2. If ddpquiz should: ddpquiz run --no-stay -n 2 ")
+    noted = said.rindex("receives -n 2. If that is meant for ddpquiz: ddpquiz run --no-stay -n 2 ")
     assert noted > said.index("The script rejects its arguments: unrecognized arguments: -n 2.")
 
 
@@ -401,7 +401,7 @@ def test_options_of_a_demo_follow_the_dashes():
 def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
     assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said
-    assert "[default: `run` stays; `demo` stays if its last frame does not fit on the screen]" in said
+    assert "[default: `run` does; `demo` does if the page does not fit on the screen]" in said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")

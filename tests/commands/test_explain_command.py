@@ -50,7 +50,7 @@ def test_an_unfinished_text_is_there_again_the_next_time_until_it_is_graded(home
     terminal.press("The bottleneck\rothers", "others_")
     terminal.press(leave)
     assert terminal.end() == (130 if leave == "\x03" else 0)
-    assert "What you began to write will be here the next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "Your unfinished text is saved for next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
     terminal = sample(home, "explain", "ring")
     terminal.wait("What you began to write the last time is here again", "> The bottleneck\n  others_")
     terminal.press(" idle\x04", "You ticked 0 of 3 points")
@@ -77,7 +77,7 @@ def test_a_text_that_cannot_be_saved_is_printed_so_that_it_can_be_copied(home, l
     terminal.press(leave)
     assert terminal.end() == 1
     *_, head, first, second, sentence = terminal.raw.split(LEAVE_SCREEN)[-1].splitlines()
-    assert [head, first, second] == ["What you began to write:", "The bottleneck", "others"]
+    assert [head, first, second] == ["Your unfinished text:", "The bottleneck", "others"]
     assert sentence == (
         f"{home / 'drafts.json'} cannot be written ({fault}), so what you began to write was not saved; "
         "copy it, and make room there or set DDPQUIZ_HOME to another folder."

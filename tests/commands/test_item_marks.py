@@ -29,7 +29,7 @@ ddpquiz progress restore ITEM
         assert piped(home, "list", "--hidden", *words).stdout == piped(home, "list", "--hidden").stdout
     assert piped(home, "list", "--hidden", "--flagged", "ddp").stdout == "None.\n"
     done = piped(home, "progress", "restore", "ring/one", "ring/two")
-    assert (done.returncode, done.stdout) == (0, "ring/one is asked again.\nring/two is asked again.\n")
+    assert (done.returncode, done.stdout) == (0, "ring/one will be asked again.\nring/two will be asked again.\n")
     assert "Front of one?" in piped(home, "study").stdout
     assert piped(home, "list", "--hidden").stdout == "None.\n"
     wrong = piped(home, "progress", "restore", "ring/one")

@@ -36,7 +36,7 @@ Options:
 
 Learn:
   learn     Learn a concept step by step; go on where you left off.
-  study     Review recall cards: those that are due, then new ones.
+  study     Review cards: first those that are due, then new ones.
   test      Answer questions, and see why each wrong answer is wrong.
   explain   Explain a concept in your own words, then see a model answer.
   demo      Run a demo on real ranks, live, or list the demos.
@@ -44,30 +44,30 @@ Learn:
 
 Look up:
   list      List the curriculum, or the items of one concept.
-  search    Find concepts, demos, cards and questions by words.
-  show      Show an item with its answer, steps, source and proof.
+  search    Search concepts, demos, cards and questions.
+  show      Show a card or question with its answer, steps, source and proof.
   prove     Run the proof behind an answer on real ranks.
-  stats     Show what you recall, what comes due, and how strong you are.
+  stats     Show what you remember, what comes due, and what you know well.
 
 Your jobs:
-  run       Watch a script of your own on ranks of this machine.
-  watch     Watch a recorded job live, whatever started it.
-  where     Say which rank does not stand where the others wait, right now.
-  diagnose  Say why a job hangs or failed, from what it left behind.
+  run       Run a script of your own on this machine, and watch its ranks.
+  watch     Watch a job live while ddpquiz.record records it.
+  where     Find the rank that is not where the others are waiting, right now.
+  diagnose  Find out why a job hangs or failed, from its logs or stacks.
   compare   Compare two saved runs: what got slower or faster, what is new.
   plan      Predict memory, traffic and time on GPUs that you do not have.
   bench     Measure the collectives of this machine: time and bandwidth.
   `python -m ddpquiz.record` records a job that another launcher starts.
 
 Your data:
-  progress  Restore a backup or hidden items; rebuild card states.
-  export    Export your progress, or the cards for Anki.
+  progress  Restore a backup or hidden cards; recompute when cards are due.
+  export    Export your progress, or export the cards to Anki.
   import    Add progress that was exported elsewhere.
-  optimize  Fit the schedule to your own reviews.
+  optimize  Adapt the review schedule to how well you remember.
 
 Content:
-  check     Check content files, and print every complaint.
-  pack      Add concepts, demos and labs of others, or make a pack.
+  check     Check content files, and list every problem.
+  pack      Add concepts, demos and labs by others, or make a pack.
   site      Write the curriculum as a static site.
 
 This machine:
@@ -127,7 +127,7 @@ def test_an_old_name_or_value_still_does_what_it_did(home, old, new):
 
 def test_an_old_name_is_answered_with_the_new_one(home):
     assert "for '--count': 0 is not in the range" in piped(home, "study", "--limit", "0").stderr
-    assert "continue with `ddpquiz study ring --level easy --count 2`." in " ".join(
+    assert "to continue: `ddpquiz study ring --level easy --count 2`." in " ".join(
         piped(home, "study", "ring", "--level", "beginner", "--limit", "2").stdout.split()
     )
 

@@ -165,7 +165,7 @@ def test_new_cards_are_counted_by_the_day(home):
 )
 def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
     said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
-    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; continue with `(.*)`", said)
+    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; to continue: `(.*)`", said)
     count, again, command = left.groups()
     header = piped(home, *command.split()[1:]).stdout
     assert f"Card 1/{count} ·" in header
@@ -182,7 +182,7 @@ def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
     assert "Nothing is due." not in piped(home, "study", "ddp").stdout
     said = piped(home, "study", "ring", lines="\n3\n").stdout
     assert re.findall(r"Front of (\w+)", said) == ["two", "three"]
-    assert "Left: 2 cards; continue with `ddpquiz study ring`." in said
+    assert "Left: 2 cards; to continue: `ddpquiz study ring`." in said
 
 
 def test_another_retention_is_reported_and_used_until_the_next(home):
@@ -210,7 +210,7 @@ def test_another_retention_is_reported_and_used_until_the_next(home):
 def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
     said = piped(home, "study", *words.split(), lines="\n1\n").stdout
     left = re.search(
-        r"Left: (\d+) cards?, and 1 coming again; continue with `([^:`]*)`(?: \(new cards done today: 1\))?\.",
+        r"Left: (\d+) cards?, and 1 coming again; to continue: `([^:`]*)`(?: \(new cards done today: 1\))?\.",
         " ".join(said.split()),
     )
     count, command = left.groups()
@@ -245,7 +245,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
         progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
-    assert "Left out: 4 new of concepts proven strong (`--all` asks them)." in said
+    assert "Left out: 4 new of concepts that you know well (`--all` asks them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
     assert "Card 1/4 · ring" in piped(home, "study", "--all").stdout
 
@@ -290,7 +290,7 @@ def asked(home, *words):
 
 def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
     said = piped(home, "study").stdout
-    assert 'These cards are of the lesson "The ring", which `ddpquiz learn ring` opens.' in " ".join(said.split())
+    assert 'These cards belong to the lesson "The ring", which `ddpquiz learn ring` opens.' in " ".join(said.split())
     with Progress(home) as progress:
         progress.stage("ddp/step-1", "done", datetime.now(UTC).astimezone())
     said = " ".join(piped(home, "study").stdout.split())

@@ -125,7 +125,7 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
     assert "Front of three?" in piped(home, "study", "--new", "0").stdout
     done = piped(home, "test", "--wrong")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == snapshot("None of these questions was answered wrong the last time; leave --wrong out.\n")
+    assert done.stderr == snapshot("You got none of these questions wrong last time; leave --wrong out.\n")
 
 
 def test_a_line_that_is_not_an_answer_is_reported_on_standard_error_and_not_saved(home):

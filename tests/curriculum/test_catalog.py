@@ -73,10 +73,13 @@ def test_concepts_and_items_are_found_by_name(folder):
         ("zebra/limit", "No concept named 'zebra'. See `ddpquiz list`."),
         ("ring/limits", "No item named 'ring/limits'. Did you mean 'ring/limit'?"),
         ("ring/q", "No item named 'ring/q'. See `ddpquiz list ring`."),
-        ("ring", "'ring' is not an item: items are named concept/id. See `ddpquiz list ring`."),
-        ("rings", "'rings' is not an item: items are named concept/id. See `ddpquiz list ring`."),
-        ("zebra", "'zebra' is not an item: items are named concept/id. See `ddpquiz list`."),
-        ("why-not-a-roo", "'why-not-a-roo' is not an item: items are named concept/id. Did you mean " + THREE + "?"),
+        ("ring", "'ring' is no card or question; their names are concept/id. See `ddpquiz list ring`."),
+        ("rings", "'rings' is no card or question; their names are concept/id. See `ddpquiz list ring`."),
+        ("zebra", "'zebra' is no card or question; their names are concept/id. See `ddpquiz list`."),
+        (
+            "why-not-a-roo",
+            "'why-not-a-roo' is no card or question; their names are concept/id. Did you mean " + THREE + "?",
+        ),
         ("chunks/limit", "No concept named 'chunks'. Did you mean 'sum'?"),
     ],
 )

@@ -74,7 +74,7 @@ GLOO = {
     "stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 5),
     "store_beside_call": ("late", (), "Ranks 1 and 2 waited 5 s in the store at train.py:13 for the key vocabulary_ready, which nobody set in time.", 18),
-    "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, which is no member of that group. Rank 3 raised the same error. Rank 1 failed", 1),
+    "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, but that rank is not a member of the group. Rank 3 raised the same error. Rank 1 failed", 1),
     "swallowed": ("unknown", (), "The first line that speaks of an error is \"Error in training: 'x'\". Rank 2 died of SIGABRT after that.", 1),
     "tags": ("unknown", (), "Rank 0 waited in send at train.py:11, rank 1 waited in recv at train.py:13: no message met its other half.", 1),
     "unnamed_call": ("unknown", (), "rank 1 waited in barrier at train.py:16.", 1),

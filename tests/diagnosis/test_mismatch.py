@@ -192,7 +192,7 @@ def test_parts_of_an_all_to_all_that_are_not_as_large_as_expected_are_named():
     sent = [("all_to_all_single", 5, {"parts": ((1, 2), (1, 3))})]
     assert mismatched(sent, [("all_to_all_single", 5, {"parts": ((3, 4), (9, 4))})]) == snapshot(
         [
-            "A rank sends other numbers of elements than are expected from it: rank 0: all_to_all_single sends 2 elements to rank 1 (train.py:5); rank 1: all_to_all_single expects 9 elements from rank 0 (train.py:5)."
+            "A rank sends a different number of elements than the receiver expects: rank 0: all_to_all_single sends 2 elements to rank 1 (train.py:5); rank 1: all_to_all_single expects 9 elements from rank 0 (train.py:5)."
         ]
     )
     assert mismatched(sent, [("all_to_all_single", 5, {"parts": ((3,), (9,))})]) == []  # as no torch writes it

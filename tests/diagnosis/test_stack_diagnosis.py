@@ -89,8 +89,8 @@ def test_all_ranks_in_one_call_are_called_no_more_than_that(judge):
     assert (found.title, found.sentence, found.advice) == snapshot(
         (
             "Nothing shows a fault",
-            "All ranks are in barrier at train.py:8: as far as stacks show it, none of them is missing there.",
-            "If they do not leave it, look for what differs between them. TORCH_FR_BUFFER_SIZE=2000 in the next run makes dumps that show shapes and the number of each operation; put them beside the stacks.",
+            "All ranks are in barrier at train.py:8: as far as the stacks show, no rank is missing there.",
+            "If they stay there, look for what differs between them. TORCH_FR_BUFFER_SIZE=2000 in the next run makes dumps that show shapes and the number of each operation; put them beside the stacks.",
         )
     )
 

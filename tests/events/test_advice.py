@@ -27,7 +27,7 @@ def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
     assert only(program) == (
         snapshot(
             "train.py:5: each rank made 60 all_reduces one after the other, of 78 bytes on average. Joined into flat "
-            "tensors, as DDP joins gradients into buckets, they would be 3 and save up to 11.4 s in all, 81% of the ranks' "
+            "tensors, as DDP joins gradients into buckets, there would be 3, which would save up to 11.4 s in all, 81% of the ranks' "
             "time."
         )
     )
@@ -85,7 +85,7 @@ def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
     assert only(program) == (
         snapshot(
             "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
-            "forward pass whether to synchronize: put it inside no_sync() too."
+            "forward pass whether to synchronize: put that inside no_sync(), too."
         )
     )
 
@@ -138,7 +138,7 @@ def test_calls_that_send_again_what_was_sent_before_are_named():
     assert gathered(growing) == [
         (
             "train.py:5: nearly every all_gather was larger than the one before, from 9.77 KiB at first to 146 KiB on each "
-            "rank: what was sent once is sent again. Send only what is new, and let the receivers keep the rest."
+            "rank: what was sent before is sent again. Send only what is new, and let the receivers keep the rest."
         )
     ]
     assert gathered([10_000, *growing]) != []
@@ -189,8 +189,7 @@ def test_a_small_tensor_that_takes_most_of_the_time_is_named():
     program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.1), bytes=400))
     assert only(program) == (
         snapshot(
-            "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. Calls "
-            "this small cost their latency, whatever they send: communicate more at once, and less often."
+            "train.py:5: each rank all-reduced 400 bytes 50 times, which cost 10 s in all, 45% of the ranks' time. A call this small costs its latency, however little it sends: communicate more at once, and less often."
         )
     )
 
@@ -416,8 +415,7 @@ def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
     (said,) = advice(timeline, 2.0)
     assert said == (
         snapshot(
-            "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
-            "queues nothing for the next step meanwhile. Read such values once every few steps."
+            "trainer.py:9: item() copies a value from the GPU in each step. The CPU waits there until the GPU is done, and meanwhile queues nothing for the next step. Read such values once every few steps."
         )
     )
 

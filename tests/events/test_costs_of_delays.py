@@ -133,7 +133,7 @@ def test_ranks_that_are_late_in_turn_at_one_line_are_not_named():
         job.meet(9)
     found = job.costliest()
     assert (found.line, found.rank) == (5, None)
-    assert str(found).startswith("In turn, the ranks waited for each other (")
+    assert str(found).startswith("The ranks took turns waiting for each other (")
 
 
 def uneven(seed, *, missed=0.0):

@@ -47,7 +47,7 @@ def test_a_replica_that_differs_is_told_with_rank_parameter_and_step(script):
     (said,) = notes(trained(script, ranks=3, change=CHANGED))
     assert said == (
         snapshot(
-            "After optimizer step 5 (script.py:15) the replicas differ: rank 1 has other values than ranks 0 and 2 in "
+            "After optimizer step 5 (script.py:15) the replicas differ: rank 1 has different values from ranks 0 and 2 in "
             "2.bias."
         )
     )
@@ -100,13 +100,13 @@ def test_a_step_is_compared_as_soon_as_all_ranks_have_made_it_and_told_once():
     assert [note is not None for note in found] == [False] * 3 + [True] + [False] * 4
     assert (found[3].rank, found[3].text) == (
         2,
-        "After optimizer step 1 (train.py:9) the replicas differ: rank 2 has other values than ranks 0, 1 and 3 in p1.",
+        "After optimizer step 1 (train.py:9) the replicas differ: rank 2 has different values from ranks 0, 1 and 3 in p1.",
     )
 
 
 def test_many_parameters_are_counted():
     events = [sums(rank, 1, *[rank // 3] * 6) for rank in range(4)]
-    assert said(*events)[0].endswith("rank 3 has other values than ranks 0-2 in p0, p1, p2 and 3 more parameters.")
+    assert said(*events)[0].endswith("rank 3 has different values from ranks 0-2 in p0, p1, p2 and 3 more parameters.")
 
 
 def test_groups_of_ranks_hold_different_models():

@@ -42,21 +42,21 @@ def test_the_account_fits_in_80_columns():
 The other ranks waited for rank 1 (1 s in all, 21% of their time), which spent
 longer than they did computing before train.py:5 (all_reduce).
 
-Time by rank (waiting includes forming groups; overlapped: while computing)
+Time by rank (waiting includes forming groups; overlapped: during compute)
                             compute  communication   waiting  overlapped
   rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -
   rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
 
-Where communication went (times of all ranks added up)
+Communication, line by line (times of all ranks added up)
                                    tensor           of it
                           calls     bytes   time  waiting
   train.py:5  all_reduce  1 x 2     4 KiB    5 s      1 s
   train.py:6  all_reduce  1 x 2  32 bytes  2.5 s        -
 
-Bytes sent, by group (a collective counts as a ring)
+Bytes sent, by group (as if each collective used a ring)
   ranks 0 and 1  4.03 KiB
 
-What does not fit
+What does not match
   • Ranks reduce with different operators: rank 0: all_reduce sum (train.py:6);
     rank 1: all_reduce max (train.py:6).
 """)  # fmt: skip
@@ -179,7 +179,7 @@ def test_wrong_numbers_that_torch_computes_in_silence_are_explained(tmp_path, sa
 def test_a_saved_run_is_summed_up_too():
     said = ddpquiz("demo", "--replay", "allreduce", "--summary")
     assert "Time by rank" in said
-    assert "Where communication went" in said
+    assert "Communication, line by line" in said
     assert "ranks 0-3" in said
 
 

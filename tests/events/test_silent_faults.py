@@ -167,7 +167,7 @@ DRIFTS = {
         snapshot(
             "train.py:20: DDP does not reduce the gradient of 2 parameters (0.weight is the first): they needed no "
             "gradient when DDP wrapped the model at train.py:10, so each rank trains its own values. Unfreeze and add "
-            "parameters before DDP wraps the model, or wrap it anew after that."
+            "parameters before DDP wraps the model, or wrap it again afterward."
         ),
     ),
     "unfrozen, and wrapped anew": (
@@ -180,7 +180,7 @@ DRIFTS = {
         snapshot(
             "train.py:20: DDP does not reduce the gradient of 2 parameters (3.weight is the first): they came into the "
             "model after DDP had wrapped it at train.py:10, so each rank trains its own values. Unfreeze and add "
-            "parameters before DDP wraps the model, or wrap it anew after that."
+            "parameters before DDP wraps the model, or wrap it again afterward."
         ),
     ),
     "an optimizer with a state on rank 0": (
@@ -210,7 +210,7 @@ DRIFTS = {
         },
         snapshot(
             "train.py:20: in step 1 the optimizers of the ranks have different settings, so the replicas drift apart: "
-            "rank 0 lr 0.001; rank 1 lr 0.01. Set them, and step schedulers, alike on every rank."
+            "rank 0 lr 0.001; rank 1 lr 0.01. Set them, and step schedulers, in the same way on every rank."
         ),
     ),
     "a scheduler": (
@@ -261,14 +261,14 @@ HANDS = {
     "other weights at the beginning": (
         {"seed": "rank"},
         snapshot(
-            "train.py:14: the script averages gradients itself, and before step 1 of the optimizer the replicas differ: rank 1 holds other weights than rank 0. Equal gradients keep only equal weights equal: send all weights of rank 0 to the others before the first step, and let all ranks change them alike."
+            "train.py:14: the script averages gradients itself, and before step 1 of the optimizer the replicas differ: rank 1 holds different weights from rank 0. Weights stay equal only if they start equal: send all weights of rank 0 to the others before the first step, and let all ranks change them alike."
         ),
     ),
     "other weights, sent before the first step": ({"seed": "rank", "before": SEND}, None),
     "reduced to one rank": (
         {"reduce": ONE},
         snapshot(
-            "train.py:14: reduce collects the gradients on one rank, and every rank makes a step: before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Use all_reduce, or let only that rank make the step, and send its weights to the others."
+            "train.py:14: reduce collects the gradients on one rank, and every rank takes a step: before step 2 of the optimizer the replicas differ: rank 1 holds different weights from rank 0; before step 1 they were equal. Use all_reduce, or let only that rank make the step, and send its weights to the others."
         ),
     ),
     "reduced to one rank, which sends its weights": ({"reduce": ONE, "then": SEND}, None),
@@ -277,7 +277,7 @@ HANDS = {
     "DDP with each rank in a group of its own": (
         {"before": f"{LONELY}; net = DDP(net, process_group=lonely[rank])", "reduce": "pass"},
         snapshot(
-            "train.py:7: DDP got a process group in which each rank is alone, so it averages no gradients, and before step 2 of the optimizer the replicas differ: rank 1 holds other weights than rank 0; before step 1 they were equal. Pass the group of the ranks that hold replicas, or none for all ranks."
+            "train.py:7: DDP got a process group in which each rank is alone, so it averages no gradients, and before step 2 of the optimizer the replicas differ: rank 1 holds different weights from rank 0; before step 1 they were equal. Pass the group of the ranks that hold replicas, or none for all ranks."
         ),
     ),
     "stages of other weights, each in a group of its own": (
@@ -334,7 +334,8 @@ def test_a_search_for_unused_parameters_that_finds_none_is_named(name, told):
 def test_many_small_buckets_are_counted(options, count, told):
     said = told(SEARCH.format(options=options, skipped="0"), "bucket_cap_mb")
     assert [
-        "buckets of" in each and "With its usual bucket_cap_mb of 25 there would be 1 or" in each for each in said
+        "buckets of" in each and "With the default bucket_cap_mb of 25, there would be about 1 or" in each
+        for each in said
     ] == ([True] * count)
 
 

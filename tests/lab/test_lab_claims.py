@@ -19,11 +19,11 @@ HEAD = "import torch\nimport torch.distributed as dist\ndef all_reduce(x):\n"
         ("x += 1; dist.broadcast(x, 0)", 4, "The only operation that your file called there is broadcast in line 4."),
         (
             "x += 1; dist.broadcast(x, 0)\n    dist.barrier()", 0,
-            "Its last operation was barrier in line 5; the fault need not be there.",
+            "Its last operation was barrier in line 5, but the fault may be elsewhere.",
         ),
         (
             "dist.broadcast(x, 0)", 0,
-            "What your file called there has not changed it; its last operation was broadcast in line 4.",
+            "Nothing that your file called there has changed it; its last operation was broadcast in line 4.",
         ),
     ],
     ids=["none", "one", "two", "innocent"],

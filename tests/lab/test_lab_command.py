@@ -106,10 +106,10 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.wait("It passes: 4 runs", "★ fewest bytes", "rounds")
     screen.press("h", "n next lab")
     screen.press("s", "The solution")
-    screen.press("q", "passed; a save is checked again")
+    screen.press("q", "passed; each save is checked again")
     screen.press("e", "ended with status 1")
     screen.press("v", "call 0 of")
-    screen.press("q", "passed; a save is checked again")
+    screen.press("q", "passed; each save is checked again")
     screen.press("q")
     screen.end()
     assert [credit for *_, credit in log(tmp_path / "home")] == [1.0, 0.0]

@@ -126,7 +126,7 @@ def test_damage_offers_the_newest_good_backup_and_restoring_it_sets_the_file_asi
     assert (done.returncode, done.stderr) == (0, "")
     (aside,) = (path for path in home.glob(f"{FILE}.replaced-*") if not path.name.endswith("-wal"))
     assert done.stdout == (
-        f"The backup of {good.name} with {good.rows} rows is restored.\nWhat was there is set aside as {aside}.\n"
+        f"The backup of {good.name} with {good.rows} rows is restored.\nYour earlier progress is kept as {aside}.\n"
     )
     assert aside.read_bytes() == data
     with Progress(home) as progress:

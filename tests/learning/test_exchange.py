@@ -169,7 +169,7 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     piped(here, "study", lines="\n3\n\n1\n")
     assert piped(here, "export", "json", "--to", str(file)).returncode == 0
     assert piped(here, "export", "json").stdout == file.read_text("utf-8")
-    assert piped(there, "import", str(file)).stdout.startswith("2 of 2 rows were new.\n")
+    assert piped(there, "import", str(file)).stdout.startswith("2 of 2 log rows were new.\n")
     assert piped(there, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
     assert "Front of two?" in piped(there, "study", "--new", "0").stdout
     assert piped(there, "export", "csv").stdout.count("\n") == 3
@@ -190,7 +190,7 @@ def test_an_export_has_letters_that_the_terminal_lacks(tmp_path, form):
         (b"\xff\xfe\x00", "is not text; `ddpquiz export json` writes what can be imported."),
         (b'{"format": "ddpq', "is not valid JSON; export it again: `ddpquiz export json`."),
         (b"[" * 100_000, "is not valid JSON; export it again: `ddpquiz export json`."),
-        (b"[]", "is not progress of ddpquiz; `ddpquiz export json` writes such a file."),
+        (b"[]", "holds no ddpquiz progress; `ddpquiz export json` writes a file that does."),
     ],
 )
 def test_what_cannot_be_imported_is_told_in_one_sentence(tmp_path, content, sentence):
@@ -203,7 +203,7 @@ def test_what_cannot_be_imported_is_told_in_one_sentence(tmp_path, content, sent
 
 def test_a_device_without_end_and_a_pipe_without_writer_are_refused_and_a_pipe_is_read(tmp_path):
     done = piped(tmp_path / "home", "import", "/dev/zero")
-    assert (done.returncode, done.stderr) == (1, "/dev/zero is larger than 256 MB, which no export is.\n")
+    assert (done.returncode, done.stderr) == (1, "/dev/zero is larger than 256 MB, which is too large for an export.\n")
     os.mkfifo(tmp_path / "fifo")
     done = piped(tmp_path / "home", "import", str(tmp_path / "fifo"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

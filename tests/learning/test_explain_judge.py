@@ -32,7 +32,7 @@ def test_a_judge_ticks_the_points_and_its_remark_is_shown(home, judge, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Not bad.[31m\n" in done.stdout
     assert "\x1b" not in done.stdout
-    assert "Your program ticked 2 of 3 points.\nTicked by the program that you named." in done.stdout
+    assert "Your program ticked 2 of 3 points.\nYour program ticked these points." in done.stdout
     assert "\n✓ 2  the other links idle meanwhile\n     ticked by your program\n" in done.stdout
     assert json.loads((tmp_path / "read").read_text()) == {
         "question": WHY_RING.ask,
@@ -52,7 +52,7 @@ def test_a_judge_that_fails_is_reported_and_nothing_is_scored(home, judge, print
     done = piped(home, "explain", "ring", "--judge", program, lines="The bottleneck")
     assert done.returncode == 0
     assert f"Thejudge`{program}`" in "".join(done.stdout.split())  # a long path is cut into lines
-    assert "so it ticked no point." in " ".join(done.stdout.split())
+    assert "so it ticked no points." in " ".join(done.stdout.split())
     assert "Nothing is scored or saved here" in done.stdout
     with Progress(home) as progress:
         assert progress.log() == []

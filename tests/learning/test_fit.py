@@ -109,4 +109,4 @@ def test_fitted_weights_foresee_better_and_are_used_from_then_on(tmp_path):
         fitted = progress.weights()
         assert fitted.retention == 0.85
         assert fit.look(known, fitted).loss < fit.look(known, Weights()).loss
-        assert fitted.parameters[2] < FSRS_6[2]  # good at first sight lasts less long than it is taken to
+        assert fitted.parameters[2] < FSRS_6[2]  # good on the first try lasts less long than it is taken to

@@ -208,7 +208,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
             "4 cards       ▸ next  4 cards\n"
             "5 questions           2 questions\n"
             "6 lab                 A fast ring, about 20 minutes\n\n"
-            "Next is 4 of 6: cards.\n\n"
+            "Next is stage 4 of 6: cards.\n\n"
             "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
         )
     )
@@ -216,7 +216,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     assert seat.seen == [("study", "ring"), ("test", "ring", 2), ("fast-ring", "6 of 6: lab")]
     shown = screen(seat)
     assert "6 lab         skipped  A fast ring" in shown
-    assert "You have finished this concept." in shown
+    assert "This concept is finished." in shown
     assert "enter next concept · 1-6 stage" in shown.replace("n next concept", "enter next concept")
     press(seat, "1")
     assert screen(seat).startswith("1 of 6: lesson")
@@ -241,7 +241,7 @@ def test_a_stage_is_done_only_if_it_went_to_its_end(progress, visit, stage, said
     seat = following(progress)
     seat.context.ranks.outcome = visit
     shown = screen(press(seat, "enter"))
-    assert f"Next is {stage}" in shown
+    assert f"Next is stage {stage}" in shown
     assert said in shown
 
 
@@ -284,10 +284,10 @@ def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_
     terminal.press("q", "2 cards, 1 not seen yet")
     terminal.press("q")
     assert terminal.end() == 0
-    assert "Next is 2 of 3: cards. Go on with ddpquiz learn ddp." in " ".join(terminal.lines)
+    assert "Next is stage 2 of 3: cards. Go on with ddpquiz learn ddp." in " ".join(terminal.lines)
     terminal = sample(home, "learn")
     terminal.wait("▸ next  2 cards, 1 not seen yet")
-    terminal.press("s", "Next is 3 of 3: questions")
+    terminal.press("s", "Next is stage 3 of 3: questions")
     terminal.press("\r", "3 of 3: questions · Question 1/2")
     terminal.press("\x03", "stopped")
     terminal.press("s", "You have finished this concept")
@@ -312,9 +312,9 @@ def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
         terminal.press("s", f"step {step} of 8")
     done = terminal.press("s", "2 cards +▸ next", r"This lesson has \d+ new cards")
     assert "You can now" not in done  # most of its steps were skipped
-    assert "come next" not in terminal.press("s", "Next is 3 of 3")
+    assert "come next" not in terminal.press("s", "Next is stage 3 of 3")
     terminal.press("\r", "^3 of 3: lab", "is still to be written")
-    terminal.press("q", "Next is 3 of 3: lab")
+    terminal.press("q", "Next is stage 3 of 3: lab")
     terminal.press("q")
     assert terminal.end() == 0
     stages = [item for kind, item, *_ in log(tmp_path) if kind == "stage"]

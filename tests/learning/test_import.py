@@ -31,7 +31,7 @@ def row(number, **changes):
 BROKEN = {
     "format": (
         lambda told: told.update(format="x"),
-        "is not progress of ddpquiz; `ddpquiz export json` writes such a file.",
+        "holds no ddpquiz progress; `ddpquiz export json` writes a file that does.",
     ),
     "version": (
         lambda told: told.update(version=4),
@@ -161,7 +161,7 @@ def test_an_import_says_where_the_state_before_it_is_and_how_to_go_back(tmp_path
     assert (done.returncode, done.stdout) == (
         0,
         (
-            f"2 of 2 rows were new.\nWhat was here before is saved as {backup}; "
+            f"2 of 2 log rows were new.\nWhat was here before is saved as {backup}; "
             f"`ddpquiz progress restore-backup {day}-import-1` goes back to it.\n"
         ),
     )
@@ -209,7 +209,7 @@ def test_rows_that_no_import_accepts_are_exported_beside_the_log_and_left_out(tm
     assert [each["kind"] for each in json.loads(text)["unknown"]] == ["lab", "undo"]
     file.write_text(text)
     assert piped(there, "import", str(file)).stdout.startswith(
-        "1 of 1 rows were new.\n2 more mean nothing to ddpquiz and were left out.\n"
+        "1 of 1 log rows were new.\n2 more could not be understood, and were left out.\n"
     )
     with Progress(there) as progress:
         assert [row.item for row in progress.log()] == ["ring/one"]

@@ -79,7 +79,7 @@ def test_several_options_are_all_needed_and_no_other(given, right, said):
 def test_what_names_no_options_is_asked_again(given):
     assert (
         judge(STRAIGHT["ring/phases"], given).unclear
-        == "Answer with all numbers that are right, from 1 to 4, such as 1 3."
+        == "Answer with the numbers of all right options, from 1 to 4, such as 1 3."
     )
 
 

@@ -117,9 +117,9 @@ def test_a_strength_is_told_with_how_sure_it_is():
 @pytest.mark.parametrize(
     ("right", "said"),
     [
-        (10, "After 2 more wrong answers it would no longer be strong."),
-        (7, "3 right answers to questions that you missed or have not been asked would make it strong."),
-        (0, "To be strong takes right answers to more questions than there are; hard ones count most."),
+        (10, "After 2 more wrong answers you would no longer be strong here."),
+        (7, "3 right answers to questions that you missed or have not been asked would make you strong here."),
+        (0, "Even right answers to all the questions left would not make you strong here; hard ones count most."),
     ],
 )
 def test_a_verdict_says_what_would_change_it(right, said):

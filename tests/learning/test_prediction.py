@@ -51,7 +51,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert second == "Your answer counts. If it is wrong, a card of a lesson that you know comes back."
+    assert second == "Your answer counts, as in a test. If it is wrong, a related card comes due."
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)

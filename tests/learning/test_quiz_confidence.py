@@ -61,7 +61,7 @@ def test_overconfidence_is_shown_after_enough_answers(progress):
     shown = " ".join(screen(seat).split())
     share = sum(answer.right for answer in seat.quiz.answers) * 10
     assert share <= 80
-    assert f"You were surer than you were right: said 95% on average, right {share}%." in shown
+    assert f"You were too sure: you said 95% on average, and {share}% were right." in shown
 
 
 def test_the_answer_is_shown_with_its_unit_before_its_verdict(progress):

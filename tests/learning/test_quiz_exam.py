@@ -128,7 +128,7 @@ def test_the_overview_before_the_end_leads_to_what_is_open(progress):
         snapshot("""\
 Exam · overview
 
-Questions without an answer: 2 of 3; they count as not known when the exam ends.
+Questions without an answer: 2 of 3; they count as wrong when the exam ends.
 
 1  ring  1,200 bytes
 2  ring  no answer

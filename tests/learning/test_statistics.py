@@ -118,7 +118,7 @@ def test_what_comes_due_leaves_out_what_is_hidden_or_gone(progress):
 
 def test_without_cards_the_forecast_is_one_line(progress):
     progress.answer(answer_row("ring/bytes", 1.0), AT)
-    assert "Cards that come due\n  None now, and none in the next 14 days.\n\n" in page(progress)
+    assert "Cards coming due\n  None now, and none in the next 14 days.\n\n" in page(progress)
 
 
 def test_cards_that_come_again_today_are_said_beside_those_that_are_due_as_home_says_them(progress):
@@ -224,7 +224,7 @@ def test_how_sure_is_set_against_how_often_right(progress):
     answer(progress, BYTES, ["1,800 bytes"])
     (sure,) = statistics(progress, CONCEPTS, DAY).sure
     assert (sure.said, sure.share) == (0.95, Share(2, 8))
-    assert "95% sure  right 25% (7% to 59%) of 8 · too sure\n" in page(progress)
+    assert "95% sure  right 25% (7% to 59%) of 8 · overconfident\n" in page(progress)
 
 
 def test_nobody_who_has_done_nothing_sees_empty_charts(progress):

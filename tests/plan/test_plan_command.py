@@ -174,7 +174,7 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
         (("--layout", "tp=4,tp=8"), 2, "it names tp twice."),
         (("--layout", "tp=4,zero=3"), 2, "`zero` is not one of tp, pp, cp, ep, dp. Use --zero."),
         (("--gpus", "8", "--tokens", "-1"), 2, "is not in the range"),
-        (("--gpus", "8", "--search", "--layout", "tp=8"), 2, "--search tries all values of --layout;"),
+        (("--gpus", "8", "--search", "--layout", "tp=8"), 2, "--search tries all values of --layout anyway;"),
         (("--gpus", "8", "--search", "--scale", "8..16"), 2, "for --scale: it cannot be combined with --search."),
     ],
 )

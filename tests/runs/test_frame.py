@@ -145,7 +145,7 @@ def test_what_ranks_print_cannot_steer_the_terminal():
 
 def test_claims_are_named_when_they_are_reached_and_counted_before():
     shown = live(seen(Claimed(0.3, 0, 7, held=True)))
-    assert "✓ rank 0  every rank holds the sum\n1 claim to come" in shown
+    assert "✓ rank 0  every rank holds the sum\n1 claim still to be checked" in shown
     assert "not this run" not in shown
 
 

@@ -21,13 +21,13 @@ def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_
 
 RUNNING = {
     "no communication yet": [],
-    "the group is made, no communication yet": [Joining(0.1, 0, done=False, line=3), Joining(0.2, 0, done=True, line=3)],
+    "the group is formed, no communication yet": [Joining(0.1, 0, done=False, line=3), Joining(0.2, 0, done=True, line=3)],
     "scatter · all arrived for 0.8 s · from 0 · 4 numbers": [
         Issued(0.1, 0, 1, Operation("scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5)),
         Issued(0.2, 1, 1, Operation("scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5)),
     ],
     "init_process_group · rank 1 arrived, waiting for rank 0": [Joining(0.1, 1, done=False, line=3)],
-    "init_process_group · all arrived, making the group": [
+    "init_process_group · all arrived, forming the group": [
         Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
     ],
     "all_reduce · rank 1 arrived, waiting 0.8 s for rank 0 · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],

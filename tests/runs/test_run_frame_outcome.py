@@ -71,7 +71,7 @@ def test_a_hang_shows_what_each_rank_waits_in_and_where_it_stands():
     )
     assert drawn(picture, 80).splitlines()[2:5] == snapshot(
         [
-            "        waits in                             stands at",
+            "        waits in                             is at",
             "rank 0  all_reduce                           /x/demo.py:9",
             "rank 1  nothing: it has ended with status 0  -",
         ]

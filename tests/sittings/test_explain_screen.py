@@ -21,7 +21,7 @@ def test_what_is_written_stands_above_the_keys(progress):
 Explain 1/1 · ring
 
 Why a ring, and not a root?
-in your own words; ctrl+d, or enter on an empty line, ends it
+in your own words; to finish, press ctrl+d, or enter on an empty line
 
 > The root is a bottleneck.
   q?u1_
@@ -45,8 +45,8 @@ A model answer
   A root sends and receives everything.
 
 You ticked 0 of 3 points.
-Compare your text with the model answer. A number ticks a point that your text
-makes, or removes the tick.
+Compare your text with the model answer. To tick a point that you made, or to
+untick it, press its number.
 
 ○ 1  the root's link is the bottleneck
 ○ 2  the other links idle meanwhile
@@ -133,7 +133,7 @@ def test_a_text_left_for_another_prompt_is_there_again_and_is_saved(progress):
     assert "> old_" in screen(seat)
     assert seat.begun == {"ring/why-ring": "begun", "ring/other": "old"}
     assert "> begun_" in screen(press(seat, "escape", "u"))
-    assert seat.note == "What you began to write is here again."
+    assert seat.note == "Your unfinished text is back."
     press(type_text(seat, " idle\n\n"), "enter")
     assert "> old and more_" in screen(type_text(seat, " and more"))
     assert "> begun idle_" in screen(press(seat, "escape", "u"))  # back to the one before, to write on
@@ -147,7 +147,7 @@ def test_where_lines_are_read_what_was_begun_before_is_shown(progress):
     text = spoken(explaining(progress, drafts={"ring/why-ring": "The bottleneck"}), "others idle", "")
     shown, judged = text.split("You ticked 0 of 3 points.")
     assert "  The bottleneck\n" in shown
-    assert shown.count("What you began to write the last time is here again.") == 1
+    assert shown.count("Your unfinished text from last time is back.") == 1
     assert "here again" not in judged
 
 

@@ -106,7 +106,7 @@ Streak      3 days in a row
 Weakest     The ring (ring): weak, 2–22%
 
 Tracks, the weakest first
-  collectives  2 concepts: 1 weak, 1 not tested enough
+  collectives  2 concepts: 1 weak, 1 with too few answers
 
 enter go on · s study · l lessons · t test · d demo · i stats · ? help · q quit\
 """
@@ -178,7 +178,7 @@ def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress
         progress.review(card.key, Grade.EASY, START, START - START)
     seat = at_home(progress)
     assert "s study ahead" in screen(seat)
-    assert "New         none left of the lessons that you have begun\n" in screen(seat)
+    assert "New         none left in the lessons that you have begun\n" in screen(seat)
     press(seat, "s", "n")
     assert seat.seen == [("study", True, 10)]
 
@@ -322,7 +322,7 @@ def at_first(home):
 def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal = at_first(home)
     terminal.press("\r", "An idea")
-    terminal.press("\x1b", "Next is 1 of 4: lesson")
+    terminal.press("\x1b", "Next is stage 1 of 4: lesson")
     terminal.press("q", "enter begin")
     terminal.press("s", "Card 1/4")
     terminal.press(" ", "good")
@@ -353,7 +353,9 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due         1 card due now." in second
-    assert "Weakest not known yet: take a test; answers in lessons do not count" in " ".join(second.split())
+    assert "Weakest not known yet. Take a test to find out; answers in lessons do not count." in " ".join(
+        second.split()
+    )
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third

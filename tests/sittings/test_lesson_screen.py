@@ -104,7 +104,7 @@ enter run it · e editor · s skip · ? help · esc stages · q leave\
 """)
     press(seat, "enter")
     assert "loading torch" in screen(seat)
-    assert "Wait for the result: loading torch, once; esc ends the run." in screen(press(seat, "s"))
+    assert "Wait for the result: loading torch (only once); esc ends the run." in screen(press(seat, "s"))
     seat.stop()
     seat._show(seat.pages[1], Observed({0: "3.0", 1: "3.0"}))
     assert screen(seat) == snapshot("""\
@@ -496,7 +496,7 @@ def test_a_skipped_step_says_how_to_go_back_and_is_done_once_it_is_done(progress
 def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):
     seat = lesson(progress)
     assert "more" not in screen(seat).splitlines()[-1]
-    assert "read what the lesson leaves out" in screen(press(seat, "?"))
+    assert "read the extra pages" in screen(press(seat, "?"))
     press(seat, "escape", "m")
     assert "A second example." in screen(seat)
     press(seat, "m")
@@ -555,7 +555,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.end()
     terminal = _learn(pack_home)
     terminal.wait("step 3 of 4")
-    terminal.press("\x1b", "Next is 1 of 2: lesson, step 3 of 4")
+    terminal.press("\x1b", "Next is stage 1 of 2: lesson, step 3 of 4")
     terminal.press("\r", "Nothing runs on a rank")
     terminal.press("\r", r"happens\?", "1-4 answer")
     terminal.press("1", "✓ Right|✗ Wrong")

@@ -74,7 +74,7 @@ def test_escape_frees_the_keys_and_once_more_leads_one_level_back(progress):
 
 def test_help_names_what_comes_after_escape(progress):
     shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
-    assert "enter  submit what you chose or typed (← → home end move in it, ctrl+u clears\n       it)\n" in shown
+    assert "enter  submit your answer (← → home end move within it, ctrl+u clears it)\n" in shown
     assert "esc x  show the solution; the question then earns nothing\n" in shown
 
 

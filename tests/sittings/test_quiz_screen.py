@@ -199,17 +199,17 @@ def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_p
     verdict = """\
 Verdict on ring
   Based on 3 answers: probably 2–44% (weak)
-  To be strong takes right answers to more questions than there are; hard ones
-  count most.
+  Even right answers to all the questions left would not make you strong here;
+  hard ones count most.
 
 """
     legend = """\
 What the percentages mean
-  The range is how much of a concept you probably know (80% sure), judged by
-  your last answer to each question, predictions included, and by the labs that
-  you passed; of several answers on one day, the first counts. Answers in
-  lessons do not count.
-  Strong: the whole range is over 70%, and half of the hard questions or more
+  The range estimates how much of a concept you know, with 80% certainty. It is
+  based on your last answer to each question, predictions included, and on the
+  labs that you passed; of several answers on one day, the first counts. Answers
+  in lessons do not count.
+  Strong: the whole range is over 70%, and at least half of the hard questions
   were right. Weak: the whole range is under 50%. Fair: neither, and the whole
   range lies between 35 and 85%. Otherwise there is no verdict yet.
 """

@@ -69,7 +69,7 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
         seat.context = context(progress, concepts=(concept,))
         return screen(seat).splitlines()[0]
 
-    assert "from the further pages (m)" in shown(ring)
+    assert "from the lesson's extra pages (m)" in shown(ring)
     assert "beyond" not in shown(replace(ring, more=""))
     assert "beyond" not in shown(RING)
     assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
@@ -156,7 +156,7 @@ Keys of this screen
 3      you knew it
 4      you knew it without thinking; intervals of three days or more vary a
        little, so that cards spread out
-space  you recalled it (enter does it too)
+space  you recalled it (or enter)
 d      run this concept's demo on real ranks, and come back here
 s      leave this card out of this sitting
 v      show the source of this item
@@ -177,7 +177,7 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
         snapshot("""\
 Done: 3 new cards.
 
-Pace: 8 s a card.
+Pace: 8 s per card.
 Left out: 3 new (`--count` asks more).
 Due now: 0. In the next seven days: 2 (1 Tue, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
@@ -195,7 +195,7 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
     day = study_day(START)
     memories = {card.key: Memory(day, 10.0, 5.0, day.replace(day=1), day.replace(day=1), 2) for card in RING_CARDS}
     seat = press(studying(progress, RING_CARDS[:2], memories=memories), "space", "3", "space", "1", "space", "3")
-    assert "Of 2 cards learned before you recalled 1 at first sight (50%)." in screen(seat)
+    assert "Of 2 cards learned before you recalled 1 on the first try (50%)." in screen(seat)
 
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
@@ -314,7 +314,7 @@ def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progr
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
     seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
-    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19` (new cards done" in screen(press(seat, "q"))
+    assert "Left: 9 cards; to continue: `ddpquiz study ring --new 19` (new cards done" in screen(press(seat, "q"))
 
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
@@ -421,7 +421,7 @@ def test_what_was_set_is_said_before_the_first_card(progress):
 
 def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
-    assert "Left out: 4 new of concepts proven strong (`--all` asks them)." in screen(seat)
+    assert "Left out: 4 new of concepts that you know well (`--all` asks them)." in screen(seat)
 
 
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):

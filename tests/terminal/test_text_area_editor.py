@@ -37,7 +37,7 @@ def test_an_editor_opens_what_was_written_and_returns_the_explanation(progress, 
     [
         ("", "No editor is set, and none of the usual ones is installed; set EDITOR."),
         ("/no/such --x", "The editor `/no/such --x` cannot be started; set EDITOR to another one."),
-        ("false", "The editor `false` ended with status 1; its text was not read."),
+        ("false", "The editor `false` ended with status 1, so your text was not read."),
     ],
 )
 def test_an_editor_that_fails_is_reported_and_nothing_is_lost(progress, monkeypatch, named, said):

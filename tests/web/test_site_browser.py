@@ -128,7 +128,7 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     done = piped(tmp_path / "home", "import", file)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "4 of 4 rows were new.")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "4 of 4 log rows were new.")
     with Progress(tmp_path / "home") as progress:
         rows = [*progress.log()]
         assert progress.memories()["ring/held"].reps == 1

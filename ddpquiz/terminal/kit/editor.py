@@ -111,7 +111,7 @@ def _run(editor: str, file: Path) -> None:
             raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
         except subprocess.CalledProcessError as failed:
             raise UserError(
-                f"The editor `{editor}` ended with status {failed.returncode}; its text was not read."
+                f"The editor `{editor}` ended with status {failed.returncode}, so your text was not read."
             ) from None
         finally:
             signal.signal(signal.SIGINT, before)

@@ -46,7 +46,7 @@ class Hotkey:
 
 
 HELP = Hotkey("?", "help", "the keys that work now")
-BACK = Hotkey("esc", "back", "back from this page (or q, backspace, or the key that opened it)")
+BACK = Hotkey("esc", "back", "close this page (or q, backspace, or the key that opened it)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 QUIT = Hotkey("q", "quit", "leave; everything is saved already")
 _SCREENS = {"home": "the home screen", "lessons": "the list of lessons", "stages": "the stages"}
@@ -65,7 +65,7 @@ _MISSING = {  # what a key that means the same on all screens would need here
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 
 
-def leave_to(screen: str, then: str = "everything is saved already (esc does it too)") -> Hotkey:
+def leave_to(screen: str, then: str = "everything is saved already (or esc)") -> Hotkey:
     """The key `q` of a screen that was opened from another one; without one, it ends the program."""
     return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; {then}") if screen else QUIT
 

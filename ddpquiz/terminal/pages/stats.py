@@ -44,7 +44,7 @@ def _page(now: Statistics, width: int) -> RenderableType:
     inside = width - 2
     parts: list[RenderableType] = [Text("Where you stand", style="head"), Text(), _days(now)]
     parts += section(f"Recalled (your goal is {now.wanted:.0%})", *_recalls(now))
-    parts += section("Cards that come due", _forecast(now, inside))
+    parts += section("Cards coming due", _forecast(now, inside))
     parts += section("Study days", *_heat(now.days, now.day, inside))
     if now.sure:
         parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
@@ -121,7 +121,7 @@ def _judged(recall: Recall, wanted: float) -> Text:
         return prose(advice, "warn")
     if recall.all.low > wanted:
         return prose("Above your goal: `ddpquiz optimize` fits the intervals to you.", "good")
-    return Text("About as many as your goal.", style="good")
+    return Text("About as many as you aim for.", style="good")
 
 
 def _share(share: Share) -> Text:
@@ -179,7 +179,7 @@ def _glyph(done: int) -> tuple[str, str]:
 def _sure(sure: Band) -> tuple[Text, Text]:
     off = ""
     if not sure.share.low <= sure.said <= sure.share.high:  # by more than chance
-        off = " · too sure" if sure.share.low < sure.said else " · not sure enough"
+        off = " · overconfident" if sure.share.low < sure.said else " · underconfident"
     return Text(f"{sure.said:.0%} sure"), Text.assemble("right ", _share(sure.share), (off, "warn"))
 
 

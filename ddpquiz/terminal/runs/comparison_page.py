@@ -33,10 +33,10 @@ def comparison_page(comparison: Comparison, names: Sequence[str]) -> RenderableT
         if changes:
             parts += section(title, *_amounts(changes))
     if counts := [each for each in comparison.both if not each.same_calls]:
-        parts += section("Other calls or bytes, per rank", *_counts(counts))
+        parts += section("Different calls or bytes, per rank", *_counts(counts))
     if comparison.kinds:
         parts += section("By kind of operation, time of an average rank", _kinds(comparison))
-    return Group(*parts, *section("Computing of each rank", _computing(comparison)))
+    return Group(*parts, *section("Compute time of each rank", _computing(comparison)))
 
 
 def _labeled(comparison: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:

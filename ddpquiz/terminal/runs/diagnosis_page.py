@@ -45,7 +45,7 @@ class DiagnosisScreen(KeyScreen):
             self.left = True
 
 
-_DONE = Hotkey("q", "leave", "leave; the verdict stays in the terminal (enter and esc do it too)", also=("enter",))
+_DONE = Hotkey("q", "leave", "leave; the verdict stays in the terminal (or enter, esc)", also=("enter",))
 
 _STYLES = {"none": "good", "quiet": "", "stopped": "warn", "unknown": "warn"}  # of titles; those of faults are bad
 

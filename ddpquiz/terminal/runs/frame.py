@@ -258,7 +258,7 @@ def failure(shown: RunFrame) -> list[RenderableType]:
 
 
 def _hang(failed: Failure) -> list[RenderableType]:
-    table = new_table(("", "waits in", "stands at"), left=range(3), style="head")
+    table = new_table(("", "waits in", "is at"), left=range(3), style="head")
     for each in failed.hung_ranks:
         table.add_row(f"rank {each.rank}", Text(*each.waits_in), each.place)
     parts: list[RenderableType] = [table, Text()]

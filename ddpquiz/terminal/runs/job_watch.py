@@ -177,7 +177,7 @@ class JobScreen(RunScreen):
         return [_LEAVE]
 
     def keys(self) -> list[Hotkey]:
-        source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
+        source = Hotkey("v", "source", "the script, with a mark where each rank is; its explanation is at the top")
         return [_LEAVE, source, HELP]
 
     def press(self, key: str) -> None:

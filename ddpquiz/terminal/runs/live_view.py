@@ -35,8 +35,8 @@ _IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 _FROM_START = "This is the run again, from its start."
 Begin = Callable[[Request, bool], Run]  # starts a run; the flag tells whether it counts as the run that was asked for
 _FREEZE = Hotkey("f", "freeze", "freeze the picture while the run goes on")
-_FOLLOW = Hotkey("space", "go on", "follow the run again (enter and f do it too)", also=("enter", "f"))
-STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
+_FOLLOW = Hotkey("space", "go on", "follow the run again (or enter, f)", also=("enter", "f"))
+STOP = Hotkey("q", "stop", "end the run (or ctrl+c)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +154,7 @@ def _left(state: RunState, console: Console, hint: Hint | None, *, summary: bool
         *remarks(state, summary=summary),
     ]
     if state.began:
-        parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
+        parts += [Text(), Text(f"To run it without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own
             parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
     suggested = suggestions(state.began) if state.end and state.end.ok else ()

@@ -27,11 +27,11 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 _BACK = Hotkey("q", "back", "back to where you were")
-TO_END = Hotkey("q", "end", "go to the end of the run, past the other calls")
-_FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is", also=("space",))
+TO_END = Hotkey("q", "end", "skip to the end of the run")
+_FINISH = Hotkey("enter", "leave", "leave the run; this was its last call", also=("space",))
 _AFTER = (
-    Hotkey("→", "step through", "see the run again from its first call, one call at a time; ← begins at its end"),
-    Hotkey("enter", "go on", "leave this screen (space, q and esc do it too)", also=("space",)),
+    Hotkey("→", "step through", "see the run again from its first call, one call at a time; ← starts from its end"),
+    Hotkey("enter", "go on", "leave this screen (or space, q, esc)", also=("space",)),
     Hotkey("r", "again", "run it once more"),
 )
 
@@ -57,8 +57,8 @@ class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
 
     seldom_keys = (
-        Hotkey("home", "start", "go to before the first call"),
-        Hotkey("end", "finish", "go to after the last call"),
+        Hotkey("home", "start", "go to the start, before the first call"),
+        Hotkey("end", "finish", "go to the end, after the last call"),
     )
 
     def __init__(

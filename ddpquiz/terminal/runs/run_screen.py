@@ -148,10 +148,10 @@ class RunScreen(KeyScreen):
     def _page_keys(self) -> list[Hotkey]:
         here = [rank for rank in self.state.all_ranks if rank < len(_DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
-        logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
-        trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
+        logs = [Hotkey(name, "log", "everything that the rank with this number printed")] if here else []
+        trying = [Hotkey("t", "try", "commands that change the run, to try next")] if self._suggestions() else []
         has_script = self.state.began is not None and self.state.began.backend != SIMULATED
-        source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
+        source = Hotkey("v", "source", "the script, with a mark where each rank is; its explanation is at the top")
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
         is_explained = self.lesson and self.state.end and self.state.end.concept
         return [*([LESSON] if is_explained else []), *logs, *trying, *account, *([source] if has_script else [])]
@@ -199,11 +199,11 @@ def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[StyledTe
 _VALUES: dict[StyledText, str] = {
     (MARK, "accent"): "new: it changed in the last half second, or since the previous call",
     ("-", "quiet"): "nothing yet",
-    ("..", ""): "cut: the log of the rank has all of it",
+    ("..", ""): "cut off; the log of the rank (its number key) shows all of it",
     ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
-    ("doing", "quiet"): "the operation that the rank waits in, or computing; a rank computes while its isend runs",
+    ("doing", "quiet"): 'the operation that the rank waits in, or "computing"; a rank computes while its isend runs',
     ("input", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
-    ("output", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
+    ("output", "head"): 'what that operation left on the rank; "done" if it is over but its result is not shown',
     ("arrived", "accent"): "these ranks have called the current operation",
     ("waiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
@@ -213,7 +213,7 @@ _LANES: dict[StyledText, str] = {
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
     ("blank", "quiet"): "the rank has not started yet, or its script has ended",
-    BRIEF: "the rank computes, with an operation too short for a column",
+    BRIEF: "the rank computes, but also made a call too short to fill a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
 _CLAIMS: dict[StyledText, str] = {

@@ -41,7 +41,7 @@ def summary_page(account: RunSummary) -> RenderableType:
     if account.memory:
         parts += section(MEMORY_TITLE, _memory(account))
     if account.mismatches:
-        parts += section("What does not fit", bullets(prose(text, "bad") for text in account.mismatches))
+        parts += section("What does not match", bullets(prose(text, "bad") for text in account.mismatches))
     if account.advice:
         parts += section("Advice", bullets(prose(text) for text in account.advice))
     return Group(*parts)

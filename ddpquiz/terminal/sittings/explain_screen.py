@@ -21,8 +21,8 @@ from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SittingContex
 
 # The points of an explanation: the model answer to compare with, and which points are ticked, by whom.
 
-_HOW = "Compare your text with the model answer. A number ticks a point that your text makes, or removes the tick."
-_HOW_BY_PROGRAM = "Ticked by the program that you named. You decide: a number changes a tick."
+_HOW = "Compare your text with the model answer. To tick a point that you made, or to untick it, press its number."
+_HOW_BY_PROGRAM = "Your program ticked these points. You decide: press a number to change its tick."
 _NOT_SCORED = (
     "Nothing is scored or saved here: compare your text with these points. In a terminal you tick them; in a pipe, "
     "a program that --judge names can do it."
@@ -104,15 +104,15 @@ class _Drafts:
         here, before = self.left.pop(prompt, ""), self._saved.pop(prompt, "")
         if not here and not before:
             return "", ""
-        return here or before, f"What you began to write {'' if here else 'the last time '}is here again."
+        return here or before, f"Your unfinished text {'' if here else 'from last time '}is back."
 
 
 _FINISH = Hotkey(
     "ctrl+d",
     "check",
-    "end your explanation and check its points; enter on an empty line does it too (ctrl+u clears the line)",
+    "finish, and check your points (or enter on an empty line; ctrl+u clears a line)",
 )
-EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
+EDITOR = Hotkey("e", "editor", "write in your own editor, the one that EDITOR names")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
 _CONFIRM = Hotkey(
@@ -121,7 +121,7 @@ _CONFIRM = Hotkey(
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
 _MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
-HOW = "in your own words; ctrl+d, or enter on an empty line, ends it"
+HOW = "in your own words; to finish, press ctrl+d, or enter on an empty line"
 
 
 class ExplainScreen(TypingScreen, SittingScreen):
@@ -341,7 +341,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             self.text, self.note = text or self.text, note or self.note
 
 
-_HOW_BY_LINES = "in your own words, in one line or several; an empty line ends it"
+_HOW_BY_LINES = "in your own words, in one line or several; to finish, enter an empty line"
 
 
 class ExplainByLines(ByLines[ExplainScreen]):

@@ -26,7 +26,7 @@ _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has 
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, which cards are due soon, and what you know well")
-_CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
+_CLOSE = Hotkey("esc", "back", "back to the overview (or q, backspace)")
 _KEYS = {Act.STUDY: "s", Act.LEARN: "l", Act.TEST: "t", Act.MORE: "n"}
 _BAR = 20  # columns of the core route
 WELCOME = (
@@ -304,7 +304,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "not known yet: take a test; answers in lessons do not count"))
+        rows.append(("Weakest", "not known yet. Take a test to find out; answers in lessons do not count."))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
     return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if judged else []))
@@ -312,7 +312,7 @@ def _figures(now: Standing) -> RenderableType:
 
 def _tracks(now: Standing) -> RenderableType:
     def counts(labels: Counter[Label]) -> str:
-        words = {Label.UNKNOWN: "not tested enough"}
+        words = {Label.UNKNOWN: "with too few answers"}
         each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
         return f"{plural(labels.total(), 'concept')}: {each}"
 
@@ -323,7 +323,7 @@ def _tracks(now: Standing) -> RenderableType:
 
 def _new(now: Standing) -> str:
     if not now.new:
-        return "none left of the lessons that you have begun"
+        return "none left in the lessons that you have begun"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, from the lessons that you have begun"
     return f"{plural(now.begun, 'card')} begun today, enough for one day; the other {now.new} can wait"

@@ -18,7 +18,7 @@ from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_t
 from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
 
 _MARKS = {StageState.DONE: ("✓", "good"), StageState.SKIPPED: ("-", "quiet"), StageState.OPEN: (" ", "")}
-_CHOOSE = Hotkey("↑ ↓", "choose", "mark the lesson above or below; or type its number", also=tuple("0123456789"))
+_CHOOSE = Hotkey("↑ ↓", "choose", "move the mark up or down, or type a lesson's number", also=tuple("0123456789"))
 
 
 class LessonList(SittingScreen):

@@ -66,12 +66,12 @@ _TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays
 _SKIP = Hotkey("s", "skip", "skip the rest of this step")
 _REASONS = Hotkey("space", "all reasons", "show why the other answers are wrong, the steps to the answer, and a check")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
-_CLOSE = Hotkey("esc", "back", "back to the step (enter, u and m do it too)", also=("m", "enter", "u", "backspace"))
+_CLOSE = Hotkey("esc", "back", "back to the step (or enter, u, m)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = (
-    "read what the lesson leaves out: second examples, measurements, rare details; once you have read to the end, "
-    "`study` has cards on them, too"
+    "read the extra pages: more examples, measurements, rare details; once you have read them to the end, `study` asks "
+    "cards on them, too"
 )
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
@@ -362,7 +362,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def _running(self) -> str:
-        return "it runs on real ranks" if self._started and self._started.run else "loading torch, once"
+        return "running on real ranks" if self._started and self._started.run else "loading torch (only once)"
 
     # The keys.
 
@@ -405,9 +405,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return [Hotkey("enter", "go on", "back to the step", also=("space",))]
         if self.page is _Page.ASK and isinstance(self.asked, Card) and self.visit.grade is None:
             if not self.visit.is_turned:
-                return [Hotkey("enter", "show the back", "turn the card over (space does it too)", also=("space",))]
+                return [Hotkey("enter", "show the back", "turn the card over (or space)", also=("space",))]
             if self._grades:
-                return [Hotkey("enter", "good", "you recalled it (space does it too)", also=("space",))]
+                return [Hotkey("enter", "good", "you recalled it (or space)", also=("space",))]
         names = {
             _Page.LISTING: "show the code",
             _Page.ASK: "answer",
@@ -438,7 +438,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         runs = (has_run or page in (_Page.TEXT, _Page.LISTING)) and self.step.listing is not None and not self._must_ask
         after_question = answer is not None and self.pages[max(0, self._at - 1)] is _Page.ASK and not self._own
         keys = [
-            Hotkey("r", "again", "run the listing that you see, on real ranks") if runs and has_run else None,
+            Hotkey("r", "again", "run the code on the screen again, on real ranks") if runs and has_run else None,
             _DEMO if self.step.demo and page in (_Page.DEMO, _Page.SEEN) else None,
             PROOF if answer and answer.posed.question.proof and page is not _Page.TEXT else None,
             (_QUESTION if after_question else _BACK) if self._at or self.number or self._own else None,

@@ -97,7 +97,7 @@ class Lookup:
 
     def keys(self) -> list[Hotkey]:
         if self.open:
-            back = Hotkey("esc", "back to the list", "back to the list (q and backspace do it too)", also=GOES_BACK)
+            back = Hotkey("esc", "back to the list", "back to the list (or q, backspace)", also=GOES_BACK)
             return [*([Hotkey("enter", "show the answer")] if self.asks else []), back, HELP]
         back = Hotkey("esc", "back to the card")
         if not self.hits:

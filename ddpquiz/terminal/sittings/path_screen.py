@@ -101,7 +101,7 @@ class PathScreen(SittingScreen):
         if self._reads:
             place = Text(self.path.place(StageName.LESSON), style="accent")
             return Group(place, Text(), lesson_page(self.context.catalog, concept))
-        where = [Text(f"Next is {self.path.position}." if now else "You have finished this concept.", style="accent")]
+        where = [Text(f"Next is stage {self.path.position}." if now else "This concept is finished.", style="accent")]
         states = {each.stage: each.state for each in self.path.stages}
         above: list[RenderableType] = [Barred(prose(concept.idea))]
         if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
@@ -116,19 +116,19 @@ class PathScreen(SittingScreen):
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
         if self._reads:
-            more = "show the next page; after the last one, go on with the next stage"
+            more = "show the next page; after the last one, go on to the next stage"
             on = Hotkey("enter", "go on", more, also=("space",))
-            skip = Hotkey("s", "skip", "leave the rest of the lesson out, and go on with the next stage")
-            back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (q and backspace do it too)")
+            skip = Hotkey("s", "skip", "skip the rest of the lesson, and go on to the next stage")
+            back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (or q, backspace)")
             return [on, skip, back, HELP]
         key = "n" if now else "enter"  # at the end of a path, both
         also = () if now else ("space",)
         following = Hotkey(key, "next concept", "go to the next concept", also=also)
         keys = [
-            Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}", also=("space",))
+            Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
             else following,
-            Hotkey("s", "skip", "leave this stage out") if now else None,
+            Hotkey("s", "skip", "skip this stage") if now else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
         ]
@@ -226,7 +226,7 @@ class PathScreen(SittingScreen):
         if following := next_path(others, self.context.catalog.labs, history):
             self._go_to(following.concept)
         else:
-            self.note = "You have finished the paths of all other concepts."
+            self.note = "You have finished all other concepts."
 
     def _is_current(self, stage: StageName) -> bool:
         return self.path.current is not None and self.path.current.stage is stage
@@ -237,8 +237,8 @@ class PathScreen(SittingScreen):
             return Group()
         name, now = self.path.concept.id, self.path.current
         if now:
-            return prose(f"Next is {self.path.position}. Go on with `ddpquiz learn {name}`.")
-        return prose(f"You have finished the path of {name}. `ddpquiz learn` goes on with the next one.")
+            return prose(f"Next is stage {self.path.position}. Go on with `ddpquiz learn {name}`.")
+        return prose(f"You have finished {name}. `ddpquiz learn` goes on with the next one.")
 
 
 def path_of(context: SittingContext, concept: Concept) -> GuidedPath:

@@ -27,7 +27,7 @@ from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import AnswerScreen
 
 NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
-LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
+LEAVE = Hotkey("q", "leave", "leave without running the demo (or esc)")
 _COMMANDS = (NONE, HELP, LEAVE)
 
 
@@ -193,7 +193,7 @@ class PredictionScreen(AnswerScreen):
         head = Text.assemble(
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
-        counts = Text("Your answer counts. If it is wrong, a card of a lesson that you know comes back.", style="quiet")
+        counts = Text("Your answer counts, as in a test. If it is wrong, a related card comes due.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:

@@ -64,7 +64,7 @@ def _begin(posed: Posed) -> None:
     """Start the server of ranks, once the learner has allowed the pack; UserError if the question has no proof."""
     asked = posed.question
     if asked.proof is None:
-        raise UserError(f"{asked.key} has no proof that a machine can run, but a source: {asked.source}.")
+        raise UserError(f"{asked.key} has a source instead of a proof that can be run: {asked.source}.")
     require_demos()
     require_consent(asked.concept.rpartition("/")[0], asked.proof.origin)
     server()
@@ -80,7 +80,7 @@ class _ProofScreen(KeyScreen):
 
     def run(self, screen: Screen) -> None:
         """Run the proof, painting each observation."""
-        foot = Text("it runs · ctrl+c stops it", style="quiet")
+        foot = Text("running · ctrl+c stops it", style="quiet")
         screen.paint(self.body(), foot)
         for found in observe(self._posed):
             self._found.append(found)
@@ -97,7 +97,7 @@ class _ProofScreen(KeyScreen):
         return [Text("The run does not agree with the answer; please report it.", style="bad")]
 
     def keys(self) -> list[Hotkey]:
-        more = "back to where you were (space, p, q, esc and backspace do it too)"
+        more = "back to where you were (or space, p, q, esc, backspace)"
         return [Hotkey("enter", "back", more, also=("space", "p", *GOES_BACK)), HELP]
 
     def press(self, key: str) -> None:
@@ -171,7 +171,7 @@ def _head(posed: Posed) -> RenderableType:
     asked = posed.question
     on_ranks = f"{plural(posed.ranks, 'rank')} on CPU over Gloo"
     head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
-    each = f"It runs once for each answer, which stands where this says {content_runner.PLACE}."
+    each = f"It runs once for each answer, put in place of {content_runner.PLACE}."
     return Group(head, Text(each), Text()) if _each_option_runs(asked) else head
 
 

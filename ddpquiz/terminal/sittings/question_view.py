@@ -25,8 +25,8 @@ from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen
 
-_SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number", also=tuple("0123456789"))
+_SUBMIT = Hotkey("enter", "answer", "submit your answer (← → home end move within it, ctrl+u clears it)")
+_CHOOSE_LINE = Hotkey("↑ ↓", "choose", "move the mark up or down, or type a line's number", also=tuple("0123456789"))
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()

@@ -18,9 +18,9 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
 _BIASES = {
-    Bias.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
-    Bias.UNDER: "You know more than you think: said {said:.0%} on average, right {right:.0%}.",
-    Bias.NONE: "You judge yourself well: the difference between what you said and what was right is within chance.",
+    Bias.OVER: "You were too sure: you said {said:.0%} on average, and {right:.0%} were right.",
+    Bias.UNDER: "You know more than you think: you said {said:.0%} on average, and {right:.0%} were right.",
+    Bias.NONE: "You judge yourself well: what you said and what was right differ by no more than chance.",
     None: "It takes {enough} answers to see whether you judge yourself well. `ddpquiz stats` adds them up.",
 }
 

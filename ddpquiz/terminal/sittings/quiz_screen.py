@@ -174,10 +174,10 @@ def _already(catalog: Catalog, earlier: set[str]) -> str:
 
 def _nothing(choice: QuizChoice) -> str:
     if choice.wrong:
-        return "None of these questions was answered wrong the last time; leave --wrong out."
+        return "You got none of these questions wrong last time; leave --wrong out."
     given = {"--level": choice.level, "--kind": choice.kind, "--track": choice.track}
     names = " or ".join(name for name, value in given.items() if value)
-    return f"No question fits; leave out {names}, or name another concept."
+    return f"No question matches; leave out {names}, or name another concept."
 
 
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.GIVE_UP, "s": QuizAction.SKIP}
@@ -575,7 +575,7 @@ def overview(quiz: Quiz, number_entry: _NumberEntry) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far, and the number that is half typed."""
     count, asked = len(quiz.open), len(quiz.asked)
     left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
-    left += "; they count as not known when the exam ends" if count and quiz.answers else ""
+    left += "; they count as wrong when the exam ends" if count and quiz.answers else ""
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)

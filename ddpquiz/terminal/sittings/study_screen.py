@@ -50,8 +50,8 @@ from ddpquiz.terminal.sittings.sitting import (
 if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.lookup import Lookup
 
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)", also=("enter",))
-GOOD = Hotkey("space", "good", "you recalled it (enter does it too)", also=("enter",))
+SHOW = Hotkey("space", "show the back", "turn the card over (or enter)", also=("enter",))
+GOOD = Hotkey("space", "good", "you recalled it (or enter)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
@@ -116,7 +116,7 @@ def _whose(context: SittingContext, first: Card) -> str:
     title = f'"{context.concepts[first.concept].title}"'
     if first.concept in context.progress.concepts():
         return f"New cards come from the lessons that you have begun; these are from {title}."
-    return f"These cards are of the lesson {title}, which `ddpquiz learn {first.concept}` opens."
+    return f"These cards belong to the lesson {title}, which `ddpquiz learn {first.concept}` opens."
 
 
 def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, demos: Sequence[str]) -> RenderableType:
@@ -155,7 +155,7 @@ def _aim(progress: Progress, retention: float, at: datetime) -> str:
     return (
         f"From now on you aim to recall {retention:.0%} of the cards that come due: "
         f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
-        "Cards that are already scheduled keep their day."
+        "Cards that are already scheduled keep their dates."
     )
 
 
@@ -415,7 +415,7 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyo
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     flag = "flagged" if flagged else ""
-    further = "from the further pages (m)" if beyond else ""
+    further = "from the lesson's extra pages (m)" if beyond else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
     return header(
@@ -476,7 +476,7 @@ def more_key(held: int) -> Hotkey:
 
 def proven(count: int) -> str:
     """A sentence about the new cards that are left out because their concepts are strong."""
-    return f"Left out: {plural(count, 'new card')} of concepts proven strong; --all asks them too."
+    return f"Left out: {plural(count, 'new card')} of concepts that you know well; --all asks them, too."
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
@@ -509,9 +509,9 @@ def result(
     if summary.known:
         share = summary.recalled / summary.known
         known = f"{plural(summary.known, 'card')} learned before"
-        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
+        lines.append(Text(f"Of {known} you recalled {summary.recalled} on the first try ({share:.0%})."))
     if summary.pace:
-        lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
+        lines.append(Text(f"Pace: {_seconds(summary.pace)} per card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, context)))
     if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
@@ -531,7 +531,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
     cards = plural(count, "card")
     coming = f"{again if count else plural(again, 'card')} coming again"
     today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
-    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; to continue: `{command}`{today}."
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
@@ -571,7 +571,7 @@ def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *
         new = plural(chosen.of_other_days, "new card")
         parts.append(f"{new} for other days ({a_day} a day; {asks})")
     if chosen.proven_held:
-        parts.append(f"{chosen.proven_held} new of concepts proven strong (`--all` asks them)")
+        parts.append(f"{chosen.proven_held} new of concepts that you know well (`--all` asks them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
