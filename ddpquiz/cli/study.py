@@ -37,6 +37,9 @@ class StudyOptions(StudyChoice):
     every: Annotated[
         bool, typer.Option("--all", help="Also ask new cards of concepts that you know well and of unread extra pages.")
     ] = False
+    taught: Annotated[bool, typer.Option("--taught", help="Leave out cards that only a lesson's extra pages tell.")] = (
+        False
+    )
     cram: Annotated[
         bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
     ] = False

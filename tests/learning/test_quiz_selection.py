@@ -97,9 +97,8 @@ def test_an_adaptive_quiz_says_how_many_it_may_be(progress):
 def test_adaptive_and_wrong_exclude_each_other(home):
     done = piped(home, "test", "--adaptive", "--wrong")
     assert done.returncode == 2
-    assert (
-        "--adaptive and --wrong each choose the questions; use only one of the two."
-        in " ".join(re.sub("[│|]", " ", done.stderr).split())
+    assert "--adaptive and --wrong each choose the questions; use only one of the two." in " ".join(
+        re.sub("[│|]", " ", done.stderr).split()
     )
 
 

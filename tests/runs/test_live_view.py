@@ -137,7 +137,7 @@ def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, st
     terminal.press("1", "^rank 1\n")
     stop()
     terminal.read(2)
-    terminal.press("\x1b", "^done in .*\n→ step through · enter go on · r again")
+    terminal.press("\x1b", "^done in .*\n→ step through · enter leave · r again")
     terminal.press("d", "^There is no demo here; [?] lists the keys[.] · → step through")
     terminal.press("\r")
     assert terminal.end() == 0
@@ -147,10 +147,10 @@ def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
     terminal = ddpquiz("run", "--nproc", "1", str(script))
-    terminal.wait("^ended after .*\n→ step through · enter go on")
+    terminal.wait("^ended after .*\n→ step through · enter leave")
     terminal.press("\x1b[D", "call 0 of 0")
     terminal.press("\x1b[D\x1b[C", "call 0 of 0")
-    terminal.press("q", "^ended after .*\n→ step through · enter go on")
+    terminal.press("q", "^ended after .*\n→ step through · enter leave")
     terminal.press("q")  # as it ends whatever else is looked at
     assert terminal.end() == 1
 
@@ -256,7 +256,7 @@ def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp
     script = tmp_path / "script.py"
     script.write_text(HEAD + "dist.all_reduce(x)\nprint('mine: 1')\ndist.destroy_process_group()\n")
     terminal = ddpquiz("run", "--nproc", "2", str(script))
-    terminal.wait("^done in .*\n→ step through · enter go on · r again · 0-1 log · s summary")
+    terminal.wait("^done in .*\n→ step through · enter leave · r again · 0-1 log · s summary")
     terminal.press("s", "^Time by rank", "script.py:5  all_reduce  1 x 2")
     terminal.press("v", "dist.all_reduce")
     terminal.press("1", "mine: 1")

@@ -90,7 +90,7 @@ def live(begin: Begin, request: Request, console: Console, options: LiveOptions)
             elif not end.again:
                 break
     if not options.stay:
-        for part in _left(end.state, console, end.hint, summary=options.summary).renderables:
+        for part in _left(end.state, console, end.hint, summary=options.summary, stepped=end.was_shown).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return ShownRuns(asked_state or end.state, end.state)
 
@@ -116,6 +116,7 @@ def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScre
             view.loop(screen, keys)
     ended = run.seen.end
     end = EndScreen(run.seen, recent.events, screen, keys, options.hint)
+    end.in_sitting = options.stay
     end.can_start, end.chosen, end.lesson = view.can_start, view.chosen, options.lesson
     if end.chosen or view.is_terminated or (options.brief and not view.outlasted and _ended_well(run.seen)):
         return end
@@ -147,15 +148,20 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
     return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
-def _left(state: RunState, console: Console, hint: Hint | None, *, summary: bool = False) -> Group:
-    """What stays in the scrollback: the last frame, and commands to go on from there."""
+def _left(
+    state: RunState, console: Console, hint: Hint | None, *, summary: bool = False, stepped: bool = False
+) -> Group:
+    """What stays in the scrollback: the last frame, and commands to go on from there.
+
+    `stepped` says that the user was offered to step through the run.
+    """
     parts: list[RenderableType] = [
         frame(describe_frame(state, shown_path), console.width, hint=hint),
         *remarks(state, summary=summary),
     ]
     if state.began:
         parts += [Text(), Text(f"To run it without ddpquiz: {torchrun(state.began)}", style="quiet")]
-        if state.only_broken_claims:  # a script of the user's own
+        if state.only_broken_claims and not stepped:  # a script of the user's own
             parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
     suggested = suggestions(state.began) if state.end and state.end.ok else ()
     return Group(*parts, *([Text(), *tries(suggested)] if suggested else []))

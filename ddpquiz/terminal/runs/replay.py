@@ -29,11 +29,10 @@ LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 _BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "end", "skip to the end of the run")
 _FINISH = Hotkey("enter", "leave", "leave the run; this was its last call", also=("space",))
-_AFTER = (
-    Hotkey("→", "step through", "see the run again from its first call, one call at a time; ← starts from its end"),
-    Hotkey("enter", "go on", "leave this screen (or space, q, esc)", also=("space",)),
-    Hotkey("r", "again", "run it once more"),
-)
+_STEP = Hotkey("→", "step through", "see the run again from its first call, one call at a time; ← starts from its end")
+_GO_ON = Hotkey("enter", "go on", "go back to where you were (or space, q, esc)", also=("space",))
+_LEAVE_END = Hotkey("enter", "leave", "leave; the last frame stays in the terminal (or space, q, esc)", also=("space",))
+_AGAIN = Hotkey("r", "again", "run it once more")
 
 
 def replay(
@@ -170,6 +169,8 @@ class EndScreen(RunScreen):
     def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, hint: Hint | None) -> None:
         super().__init__(screen)
         self.again = False  # run it once more
+        self.in_sitting = False  # leaving leads back into a sitting, and not to the shell
+        self.was_shown = False
         self.hint = hint
         self._state, self._events, self._keys = state, events, keys
 
@@ -178,6 +179,7 @@ class EndScreen(RunScreen):
         return self._state
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        self.was_shown = True
         shown = describe_frame(self.state, shown_path)
         picture = frame(shown, self.screen.console.width, hint=self.hint, verdict=False)
         return picture, [result(shown), *self._remarks]
@@ -188,7 +190,7 @@ class EndScreen(RunScreen):
         return remarks(self.state)
 
     def picture_keys(self) -> list[Hotkey]:
-        return list(_AFTER)
+        return [_STEP, _GO_ON if self.in_sitting else _LEAVE_END, _AGAIN]
 
     def press(self, key: str) -> None:
         match key:
