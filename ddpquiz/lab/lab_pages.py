@@ -97,7 +97,8 @@ def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure
     """Draw a verdict: what is wrong, what each rank found, who waits where; or the figures and stars of a pass."""
     if found.passed:
         return _passed(lab, found, figures)
-    parts: list[RenderableType] = [Text.assemble(("✗ ", "bad"), plain(found.sentence))]
+    mark = ("▸ ", "accent") if found.outcome == "unwritten" else ("✗ ", "bad")  # nothing is wrong with a starter
+    parts: list[RenderableType] = [Text.assemble(mark, plain(found.sentence))]
     if found.advice:
         parts.append(Text(plain(found.advice), style="quiet"))
     if found.values:

@@ -154,7 +154,7 @@ class LabScreen(KeyScreen):
 
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state
-        idle = "passed; each save is checked again" if self.has_passed else "waiting for you to save the file"
+        idle = "passed; each save is checked again" if self.has_passed else f"waiting for you to save {self.file.name}"
         doing = f"checking: {state.doing}" if state.running else idle
         return [Text(doing, style="accent" if state.running else "quiet")]
 

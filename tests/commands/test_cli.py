@@ -69,7 +69,7 @@ def test_windows_is_pointed_to_wsl(monkeypatch):
     [
         (("learn", "all-reduce-rin"), "No concept named 'all-reduce-rin'"),
         (("show", f"{CONCEPT}/no-such-item"), f"No item named '{CONCEPT}/no-such-item'"),
-        (("show", "ring"), "'ring' is not an item: items are named concept/id"),
+        (("show", "ring"), "'ring' is no card or question; their names are concept/id"),
         (("list", "--path", "nothing"), "No concept named 'nothing'"),
         (("search", "xyzzy", "plugh"), "Nothing matches `xyzzy plugh`. Try other words, or see `ddpquiz list`."),
         (("demo", "no-such-demo"), "No demo named 'no-such-demo'"),

@@ -52,7 +52,7 @@ def test_an_unfinished_text_is_there_again_the_next_time_until_it_is_graded(home
     assert terminal.end() == (130 if leave == "\x03" else 0)
     assert "Your unfinished text is saved for next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
     terminal = sample(home, "explain", "ring")
-    terminal.wait("What you began to write the last time is here again", "> The bottleneck\n  others_")
+    terminal.wait("Your unfinished text from last time is back", "> The bottleneck\n  others_")
     terminal.press(" idle\x04", "You ticked 0 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0

@@ -82,7 +82,7 @@ def test_markdown_and_code_become_html_and_html_stays_text(tmp_path):
 
 def test_the_command_writes_a_package_of_what_is_shipped(tmp_path):
     done = piped(tmp_path, "export", "anki", "--to", str(tmp_path / "cards.apkg"))
-    assert done.stdout.startswith(f"{tmp_path / 'cards.apkg'}: in Anki, choose File, Import;")
+    assert done.stdout.startswith(f"{tmp_path / 'cards.apkg'}: in Anki, choose File > Import.")
     assert len(notes(tmp_path / "cards.apkg")[0]) == len(RING.cards) + len(DDP.cards)
 
 

@@ -170,7 +170,7 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     assert piped(here, "export", "json", "--to", str(file)).returncode == 0
     assert piped(here, "export", "json").stdout == file.read_text("utf-8")
     assert piped(there, "import", str(file)).stdout.startswith("2 of 2 log rows were new.\n")
-    assert piped(there, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
+    assert piped(there, "import", str(file)).stdout == "None of the 2 log rows was new.\n"
     assert "Front of two?" in piped(there, "study", "--new", "0").stdout
     assert piped(there, "export", "csv").stdout.count("\n") == 3
 
@@ -209,7 +209,7 @@ def test_a_device_without_end_and_a_pipe_without_writer_are_refused_and_a_pipe_i
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     piped(tmp_path / "here", "study", lines="\n3\n")
     text = piped(tmp_path / "here", "export", "json").stdout
-    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout.startswith("1 of 1 rows")
+    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout.startswith("1 of 1 log rows")
 
 
 def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path):

@@ -165,7 +165,7 @@ def test_an_import_says_where_the_state_before_it_is_and_how_to_go_back(tmp_path
             f"`ddpquiz progress restore-backup {day}-import-1` goes back to it.\n"
         ),
     )
-    assert piped(here, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
+    assert piped(here, "import", str(file)).stdout == "None of the 2 log rows was new.\n"
     assert [each.name for each in list_backups(here)] == [day, f"{day}-import-1"]  # of the same rows
     piped(there, "study", lines="\n3\n")
     piped(there, "export", "json", "--to", str(file))

@@ -141,4 +141,4 @@ def test_commands_know_an_item_by_its_earlier_key(tmp_path):
     assert now in says("list", "--hidden")
     assert f",{now}," in says("export", "csv")
     assert f'"{earlier}"' in says("export", "json")
-    assert "is asked again" in says("progress", "restore", earlier)
+    assert "will be asked again" in says("progress", "restore", earlier)

@@ -300,7 +300,7 @@ def test_an_exam_whose_window_closed_goes_on_where_it_was(home, leave):
     terminal.press("\x1bu", "Question 2/3")
     first = terminal.press("u", "Question 1/3")
     assert first.splitlines()[2:6] == asked.splitlines()[2:6]  # the same question, in the same form
-    terminal.press("q", "Questions without an answer: 2 of 3; they count as not known")
+    terminal.press("q", "Questions without an answer: 2 of 3; they count as wrong")
     terminal.press("q", "Done: ")
     terminal.press("q")
     assert terminal.end() == 0

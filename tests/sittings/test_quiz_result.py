@@ -58,16 +58,17 @@ Verdict on ring
   no verdict yet
   A verdict takes 3 answers or more.
 
-By level
-  medium  0 of 1 right
-  hard    1 of 1 right
-
 Next
   ddpquiz test ring --wrong  answer again what you got wrong
   ddpquiz learn ring         read about what you missed
   ddpquiz study              1 card became due because of these answers
 
-enter leave · w wrong ones again · u look back · d demo · ? help""")
+By level
+  medium  0 of 1 right
+  hard    1 of 1 right
+
+enter leave · w wrong ones again · u look back · d demo · ? help\
+""")
     )
 
 

@@ -213,7 +213,8 @@ What the percentages mean
   were right. Weak: the whole range is under 50%. Fair: neither, and the whole
   range lies between 35 and 85%. Otherwise there is no verdict yet.
 """
-    assert verdict + legend in screen(seat)
+    shown = screen(seat)
+    assert shown.index(verdict) < shown.index("Next\n") < shown.index(legend), "what to do next is on the first page"
     assert legend in screen(press(seat, "?"))
     later = press(quizzing(progress, BYTES, BYTES), "1", "enter", "1")
     assert "percentages mean" not in screen(press(later, "?"))

@@ -68,13 +68,14 @@ def result(done: QuizResult) -> Group:
             for name, score in by_concept.items()
         )
         parts += section("By concept", columns(rows))
-    if done.explained and any("%" in short for short in shorts.values()):
-        parts += legend()
+    parts += section("Next", _next(done))
     levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
     if sure := calibration_of(quiz):
         parts += section("How sure you were", *_calibration(sure))
-    return Group(*parts, *section("Next", _next(done)))
+    if done.explained and any("%" in short for short in shorts.values()):
+        parts += legend()
+    return Group(*parts)
 
 
 def legend() -> list[RenderableType]:
