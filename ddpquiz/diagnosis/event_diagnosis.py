@@ -564,7 +564,7 @@ def _of_leftover(state: RunState) -> Diagnosis | None:
     ]
     if not left:
         return None
-    first = left[0]
+    first = min(left, key=lambda each: each.arrived)  # whoever came first, the diagnosis reads the same
     operation, others = first.operation, tuple(first.awaited)
     who, them = format_ranks(first.arrived), format_ranks(others)
     sentence = f"Only {who} called {call_at(operation)}; {them} finished without it."

@@ -43,8 +43,9 @@ def unlike_groups(state: RunState) -> Diagnosis | None:
 
 def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
     """The diagnosis that names the rank for which others wait in new_group, or in init_process_group, until `now`."""
+    refused = {rank for rank, raised in state.raised.items() if not has_timed_out(raised)}  # such as for its arguments
     for calls in state.groups.open.values():
-        waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside}
+        waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside - refused}
         missing = {member for call in waiting.values() for member in call.members if member in statuses.keys() - calls}
         if missing:
             callers = tuple(sorted(waiting))

@@ -55,6 +55,16 @@ def test_ranks_stuck_in_forming_groups_are_judged(name, tmp_path):
     assert (found.fault, found.culprits, found.sentence) == (fault, culprits, sentence)
 
 
+def test_a_rank_whose_new_group_raises_waits_for_nobody(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(HEAD + "if rank == 2:\n    dist.new_group([0, 9])\n")
+    run = Run(Request(path, ranks=4, device="cpu", timeout=1.5))
+    list(run.events())
+    found = diagnose(run.seen)
+    assert (found.fault, found.culprits) == ("dead", (2,))
+    assert found.sentence.startswith("Rank 2 raised ValueError at job.py:6: ")
+
+
 def state(*formings, ranks=4, done=False):
     """Return the state after ranks have formed groups: for each, its rank, the members and a line."""
     state = RunState()

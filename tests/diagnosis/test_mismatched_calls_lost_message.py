@@ -63,6 +63,22 @@ JOBS = {
         ("Rank 0 called recv at job.py:7 for rank -1; rank 2 called send at job.py:7 for rank 3. No such rank exists: the "
         "group has ranks 0-2."),
     ),
+    "all receive from any rank": (
+        "    dist.recv(x)\n",
+        "missing", (0, 1, 2),
+        "Ranks 0-2 wait in recv at job.py:6 for a message from any rank, but no rank sends one.",
+    ),
+    "one receives from any rank after the others have finished": (
+        "    if rank == 1: dist.recv(x)\n",
+        "missing", (1,),
+        ("Rank 1 waits in recv at job.py:6 for a message from any rank, and ranks 0 and 2 finished without sending one."),
+    ),
+    "one receives from any rank, and the sender sleeps": (
+        "    if rank == 1: dist.recv(x)\n    else: __import__('time').sleep(60)\n",
+        "late", (0, 2),
+        ("Rank 1 waits in recv at job.py:6 for a message from any rank, but ranks 0 and 2 sent none: they have not reached "
+        "this call and were last seen at job.py:7."),
+    ),
 }  # fmt: skip
 
 
@@ -79,6 +95,28 @@ def test_a_message_that_does_not_arrive_is_named(name, tmp_path):
     body, fault, culprits, sentence = JOBS[name]
     found = diagnose(run(body, tmp_path))
     assert (found.fault, found.culprits, found.sentence) == (fault, culprits, sentence)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            "    dist.isend(x, (rank + 1) % world)\ndist.barrier()\n",
+            (
+                "Rank 0 called send of 5 float32 to rank 1 at job.py:6, and rank 1 finished without receiving it. In all, 12 "
+                "calls lack a counterpart."
+            ),
+        ),
+        (
+            "dist.barrier()\nif rank == 2: dist.all_reduce(x, async_op=True)\n",
+            "Only rank 2 called all_reduce at job.py:7; ranks 0 and 1 finished without it.",
+        ),
+    ],
+)
+def test_a_call_that_lacks_its_counterpart_is_named_though_the_run_ended(body, sentence, tmp_path):
+    seen = run(body, tmp_path)
+    assert seen.end.ok
+    assert diagnose(seen).sentence == sentence
 
 
 @pytest.mark.parametrize(("steps", "advice"), [(1, MESSAGES), (0, "let one side send first")])

@@ -47,6 +47,12 @@ def test_live_lanes_show_the_last_seconds():
     assert lines[-1].split() == ["╵25", "s", "╵30", "s"]
 
 
+def test_a_run_that_is_known_is_drawn_to_its_own_scale_however_short_it_is():
+    picture = seen(Started(0.0, 0, 7), Started(0.0, 1, 8), issued(0.01, 0, 1), issued(0.02, 1, 1))
+    lines = text(gantt(describe_frame(picture, now=0.02), 48, live=True, until=0.05), 48).splitlines()
+    assert lines[1] == f"rank 0  {'░' * 10}", "40 columns are the 0.04 s of the whole run"
+
+
 def test_ranks_over_time_are_shown_where_ranks_did_nothing_but_wait_to_join():
     events = [
         Started(0.0, 0, 1, 0),
