@@ -1,17 +1,17 @@
-"""All-reduce: every rank brings a tensor, every rank leaves with the sum.
+"""All-reduce: every rank brings a tensor, and every rank leaves with the sum.
 
     torchrun --nproc-per-node 4 demos/allreduce.py
 
-Follow one number round the ring. Each tensor is cut into N chunks, one for
-each of the N ranks. In N-1 steps each rank sends a chunk to its right
-neighbor and adds its own numbers to the chunk that arrives, in brackets.
-Then each rank holds one finished sum, and in N-1 more steps the finished
-sums are copied. So each rank sends 2(N-1)/N of its tensor: 1.5 tensors on
-4 ranks, and less than 2 on any number of ranks.
+Follow one number around the ring. Each tensor is cut into N chunks, one for
+each of the N ranks. In each of N-1 steps, every rank sends a chunk to its right
+neighbor and adds its own numbers to the chunk that arrives; the result is shown
+in brackets. Each rank then holds one finished chunk, and in N-1 more steps the
+finished chunks are copied around the ring. In total, each rank sends 2(N-1)/N
+times its tensor: 1.5 times on 4 ranks, and never as much as twice.
 
-Try    --root       the same sum by way of rank 0, and how much rank 0 sends
-       --size 6     a tensor that 4 ranks cannot divide evenly
-       --sweep      time and bandwidth from 4 KiB to 16 MiB, and a prediction
+Try    --root       also computes the sum on rank 0: how much does rank 0 send?
+       --size 6     a tensor that does not divide evenly among 4 ranks
+       --sweep      time and bandwidth for 4 KiB to 16 MiB, and a predicted time
 """
 
 import argparse
@@ -40,13 +40,13 @@ def ring_all_reduce(x: torch.Tensor) -> int:
         sent += chunks[outgoing].nbytes
         return arrived
 
-    # Phase 1, reduce-scatter: partial sums travel round. After N-1 steps rank r holds the full sum of chunk r+1.
+    # Phase 1, reduce-scatter: partial sums travel around. After N-1 steps rank r holds the full sum of chunk r+1.
     for step in range(world - 1):
         outgoing, incoming = (rank - step) % world, (rank - step - 1) % world
         chunks[incoming].add_(pass_on(outgoing, incoming))
         print(f"reduce-scatter {step + 1}: {marked(chunks, incoming)}")
 
-    # Phase 2, all-gather: the finished sums travel round once more, and are copied instead of added.
+    # Phase 2, all-gather: the finished sums travel around once more, and are copied instead of added.
     for step in range(world - 1):
         outgoing, incoming = (rank - step + 1) % world, (rank - step) % world
         chunks[incoming].copy_(pass_on(outgoing, incoming))
@@ -55,7 +55,7 @@ def ring_all_reduce(x: torch.Tensor) -> int:
 
 
 def root_all_reduce(x: torch.Tensor) -> int:
-    """Sum `x` over all ranks in place by way of rank 0, the root, and return the bytes that this rank sent."""
+    """Sum `x` over all ranks in place through rank 0, the root, and return the bytes that this rank sent."""
     if dist.get_rank() > 0:
         dist.send(x, dst=0)
         dist.recv(x, src=0)
@@ -72,11 +72,11 @@ def root_all_reduce(x: torch.Tensor) -> int:
 
 
 def compare(size: int, root: bool, device: torch.device) -> None:
-    """Make the same sum by a ring, by dist.all_reduce and, with `root`, by way of rank 0; count the bytes sent."""
+    """Compute the same sum in a ring, with dist.all_reduce and, if `root`, on rank 0; count the bytes sent."""
     rank, world = dist.get_rank(), dist.get_world_size()
     everyone = torch.stack([torch.arange(size, device=device) + 10.0 * r for r in range(world)])
     mine = everyone[rank]
-    total = everyone.sum(dim=0)  # the answer of one process, which sends nothing
+    total = everyone.sum(dim=0)  # what one process computes, without sending anything
     print(f"mine: {brief(mine)}")
 
     ring, theirs = mine.clone(), mine.clone()
@@ -86,11 +86,11 @@ def compare(size: int, root: bool, device: torch.device) -> None:
     print(f"bytes of my tensor: {mine.nbytes}")
     print(f"bytes sent (ring): {ring_bytes}")
 
-    assert torch.equal(ring, total), "after the ring every rank holds the sum of all tensors"
+    assert torch.equal(ring, total), "after the ring all-reduce, every rank holds the sum of all tensors"
     assert torch.equal(theirs, total), "dist.all_reduce gives every rank the same sum"
     if size % world == 0:  # otherwise some chunks are one number longer
         assert ring_bytes == 2 * (world - 1) * mine.nbytes // world, (
-            "each of the N ranks in the ring sent 2(N-1)/N of its tensor"
+            "each of the N ranks in the ring sent 2(N-1)/N times the bytes of its tensor"
         )
     if not root:
         return
@@ -101,7 +101,7 @@ def compare(size: int, root: bool, device: torch.device) -> None:
     print(f"bytes sent (root): {root_bytes}")
     in_all = torch.tensor([ring_bytes, root_bytes], device=device)
     dist.all_reduce(in_all)
-    assert torch.equal(by_root, total), "the sum made at rank 0 is the same on every rank"
+    assert torch.equal(by_root, total), "every rank gets the sum that was computed on rank 0"
     if rank == 0:
         assert root_bytes == (world - 1) * mine.nbytes, "rank 0 sent its tensor N-1 times"
     assert in_all.tolist() == [2 * (world - 1) * mine.nbytes] * 2, "all ranks together sent 2(N-1) tensors either way"
@@ -111,11 +111,11 @@ def sweep(device: torch.device) -> None:
     """Time dist.all_reduce on growing tensors; rank 0 prints the table."""
     rank, world = dist.get_rank(), dist.get_world_size()
     if rank == 0 and device.type == "cpu" and world > (os.cpu_count() or 1):
-        print("More ranks than cores: small tensors measure the scheduler, not the algorithm.")
+        print("More ranks than CPU cores: times for small tensors measure the OS scheduler, not the algorithm.")
     if rank == 0:
-        print("Each time is the fastest of 6. algbw = bytes of the tensor / time;")
-        print("busbw = algbw x 2(N-1)/N, what each of the N ranks sends per second.")
-        print("A line through the times of 4 and 8192 KiB predicts that of 16384 KiB;")
+        print("Each time is the fastest of 6 runs. algbw = bytes of the tensor / time;")
+        print("busbw = algbw x 2(N-1)/N: what each of the N ranks sends per second.")
+        print("A line through the times for 4 and 8192 KiB predicts that for 16384 KiB;")
         print("its value at 0 bytes is the latency.")
     fastest = {}
     for kib in (4, 64, 1024, 8192, 16384):
@@ -127,8 +127,8 @@ def sweep(device: torch.device) -> None:
             if x.is_cuda:
                 torch.cuda.synchronize()  # NCCL only queues the work
             times.append(time.perf_counter() - start)
-        # The first of the six makes 1 + 2 + .. + N, each later one N times as much.
-        assert x.eq(world * (world + 1) / 2 * world**5).all(), "every timed all-reduce made the sum"
+        # The first of the six yields 1 + 2 + ... + N, and each later one N times as much.
+        assert x.eq(world * (world + 1) / 2 * world**5).all(), "every timed all-reduce gave the right sum"
         t = fastest[kib] = min(times)  # the one that other programs disturbed least
         algbw = x.nbytes / t / 1e6
         busbw = algbw * 2 * (world - 1) / world  # comparable over N (nccl-tests, PERFORMANCE.md)
@@ -162,13 +162,13 @@ def main() -> None:
     """Form the group, then compare the sums, or measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, help="numbers in each rank's tensor (default: one for each rank)")
-    parser.add_argument("--root", action="store_true", help="also sum by way of rank 0, and compare the bytes sent")
-    parser.add_argument("--sweep", action="store_true", help="measure bandwidth over five sizes instead")
+    parser.add_argument("--root", action="store_true", help="also sum on rank 0, and compare the bytes sent")
+    parser.add_argument("--sweep", action="store_true", help="measure bandwidth for five tensor sizes instead")
     args = parser.parse_args()
     if args.size is not None and args.size < 1:
         raise SystemExit(f"--size {args.size}: a tensor needs at least 1 number.")
     if args.sweep and os.environ["WORLD_SIZE"] == "1":
-        raise SystemExit("--sweep measures messages between ranks: start at least 2.")
+        raise SystemExit("--sweep measures messages between ranks: start at least 2 ranks.")
 
     gpu = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])  # NCCL needs a GPU for each rank
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")

@@ -1,18 +1,18 @@
-"""BatchNorm under DDP: ranks normalize with their own samples' statistics.
+"""BatchNorm under DDP: each rank normalizes with its own samples' statistics.
 
     torchrun --nproc-per-node 4 demos/batchnorm.py
 
-BatchNorm makes the result of a sample depend on the rest of its batch, which
-under DDP is only the rank's part. SyncBatchNorm first adds up sums, squares
-and counts over all ranks. It runs on GPUs only, so it is written out here;
-SyncBatchNorm.convert_sync_batchnorm(model) inserts the real one.
-Look at how far outputs and gradients are from those of one process, and at
-the running mean that evaluation uses. It begins at 0 and moves a tenth of the
-way to each batch's mean, and DDP copies rank 0's to all ranks.
+BatchNorm makes the output for a sample depend on the rest of its batch, and
+under DDP a rank sees only its own part. SyncBatchNorm first adds up sums,
+squares and counts over all ranks. It runs only on GPUs, so this demo has its own
+version; SyncBatchNorm.convert_sync_batchnorm(model) inserts the real one.
+Look at how far off outputs and gradients are from those of one process, and at
+the running mean that evaluation uses. It starts at 0 and moves a tenth of the
+way toward each batch's mean, and DDP copies rank 0's running mean to all ranks.
 
-Try    --skew 0         ranks' samples alike: local statistics are only noisy
-       --batch 512      less noise, but ranks' samples differ as before
-       --layer-norm     LayerNorm takes one sample at a time: nothing to join
+Try    --skew 0         all ranks' samples are alike: local statistics are merely noisy
+       --batch 512      less noise, but the ranks' samples still differ
+       --layer-norm     LayerNorm normalizes one sample at a time: nothing to sync
 """
 
 import argparse
@@ -31,7 +31,7 @@ WIDTH, BATCHES = 4, 5  # features; batches that pass before evaluation
 
 
 class SumOverRanks(torch.autograd.Function):
-    """An all-reduce with a backward: an input of every rank's output gets every rank's gradient."""
+    """An all-reduce with a backward: an input goes into every rank's output, so it gets all ranks' gradients."""
 
     @staticmethod
     def forward(_: object, tensor: torch.Tensor) -> torch.Tensor:
@@ -50,7 +50,7 @@ class SyncedBatchNorm(BatchNorm1d):
     """BatchNorm with the statistics of all ranks' samples."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalize, and note the statistics for evaluation."""
+        """Normalize, and record the statistics for evaluation."""
         if not self.training:
             return super().forward(x)
         # Sums and counts can be added up over the ranks; means and variances could not, if one rank had fewer samples.
@@ -67,7 +67,7 @@ def compare(way: str, norms: tuple[type, type], x: torch.Tensor, y: torch.Tensor
     """Pass the same batches through DDP and through one process that has all samples; return both models."""
     rank, world = dist.get_rank(), dist.get_world_size()
     model, alone = (model_with(norm, x.device) for norm in norms)
-    output = deepcopy(model)[:2](x[0, rank])  # of the norm, on copies: its statistics change when it is called
+    output = deepcopy(model)[:2](x[0, rank])  # from a copy of the norm: each call changes its statistics
     whole_output = deepcopy(alone)[:2](x[0].flatten(0, 1)).unflatten(0, (world, -1))[rank]
     ddp = DistributedDataParallel(model)
     for batch in range(BATCHES):
@@ -82,14 +82,14 @@ def compare(way: str, norms: tuple[type, type], x: torch.Tensor, y: torch.Tensor
     print(f"output off ({way}): {output_off:.1%}")
     print(f"gradient off ({way}): {gradient_off:.1%}")
     if way == "layer norm":
-        assert output_off < 1e-5, "LayerNorm gives a sample the same result in any batch"
-        assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient is that of one process"
+        assert output_off < 1e-5, "LayerNorm gives a sample the same output in any batch"
+        assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient equals that of one process"
     elif way == "synced":
-        assert output_off < 1e-5, "synced statistics: the results of samples are those of one process"
-        assert gradient_off < 1e-4, "synced statistics: DDP's gradient is that of one process"
+        assert output_off < 1e-5, "with synced statistics, outputs equal those of one process"
+        assert gradient_off < 1e-4, "with synced statistics, DDP's gradient equals that of one process"
     elif world > 1:
-        assert output_off > 2e-4, "local statistics: the results of samples differ from those of one process"
-        assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"
+        assert output_off > 2e-4, "with local statistics, outputs differ from those of one process"
+        assert gradient_off > 2e-4, "with local statistics, DDP's gradient differs from that of one process"
     return ddp, alone
 
 
@@ -105,12 +105,12 @@ def evaluate(way: str, ddp: DistributedDataParallel, alone: torch.nn.Sequential,
             first(x[batch, 0])  # only rank 0's samples
         print(f"running mean (evaluation): {statistics.running_mean[0]:.3f}")
         assert torch.allclose(statistics.running_mean, first[1].running_mean), (
-            "evaluation uses rank 0's running statistics, without the other ranks' samples"
+            "evaluation uses rank 0's running mean, which leaves out the other ranks' samples"
         )
     else:
         print(f"running mean (one process): {alone[1].running_mean[0]:.3f}")
         assert torch.allclose(statistics.running_mean, alone[1].running_mean, atol=1e-5), (
-            "synced running statistics are those of all ranks' samples"
+            "the synced running mean is that of all ranks' samples"
         )
 
 
@@ -131,7 +131,7 @@ def gradient_of(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
 def main() -> None:
     """Pass the same batches through DDP with local and with synced statistics, and through one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, default=8, help="samples of each rank in a batch")
+    parser.add_argument("--batch", type=int, default=8, help="samples per rank in a batch")
     parser.add_argument("--skew", type=float, default=1.0, help="how far apart the samples of neighboring ranks are")
     parser.add_argument("--layer-norm", action="store_true", help="use LayerNorm instead of BatchNorm")
     args = parser.parse_args()
@@ -145,19 +145,19 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     world = dist.get_world_size()
 
-    # Samples differ from rank to rank, as when files or classes are shared out. x[b, r] is rank r's part of batch b.
+    # Samples differ from rank to rank, as when each rank reads files of its own. x[b, r] is rank r's part of batch b.
     apart = args.skew * torch.arange(world)[:, None, None]
     x = torch.randn(BATCHES, world, args.batch, WIDTH, generator=torch.Generator().manual_seed(1)) + apart
     x = x.to(device)
     y = x.sin().sum(-1, keepdim=True)
 
-    print(f"setting: {BATCHES} batches, {args.batch} samples a rank in each")
+    print(f"setting: {BATCHES} batches, each with {args.batch} samples per rank")
     ways = {"local": (BatchNorm1d, BatchNorm1d), "synced": (SyncedBatchNorm, BatchNorm1d)}
     for way, norms in ({"layer norm": (LayerNorm, LayerNorm)} if args.layer_norm else ways).items():
         ddp, alone = compare(way, norms, x, y)
         if not args.layer_norm:
             evaluate(way, ddp, alone, x)
-        del ddp  # before the group: DDP still refers to it
+        del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/collectives.py
 
-Rank r starts with 10r, 10r+1, ..., so each number shows which rank it is
-from and where it was. Look at which ranks hold the result: only the root
-(gather, reduce), all ranks the same (broadcast, all-gather, all-reduce), or
-each rank its own part (scatter, reduce-scatter, all-to-all). After `reduce` the
+Rank r starts with 10r, 10r+1, ..., so each number shows which rank it came
+from and at which position it stood. Look at who holds the result: only the root
+(gather, reduce), all ranks alike (broadcast, all-gather, all-reduce), or each
+rank a part of its own (scatter, reduce-scatter, all-to-all). After `reduce`, the
 other ranks hold numbers too, marked undefined: partial sums left over on the
-way to the root, and perhaps different ones on the next run.
+way to the root, which may be different in the next run.
 
-Try    --op all-to-all    one operation: the table of all rows is transposed
-       --root 1           a different root, in the operations that have one
+Try    --op all-to-all    this operation only: the table of all ranks' rows is transposed
+       --root 1           a different root, for the operations that have one
        --reduce max       the largest number instead of the sum
 """
 
@@ -51,14 +51,14 @@ def gather_and_all_gather(todo: tuple[str, ...], table: torch.Tensor, root: int)
         dist.gather(parts[0], collected, dst=root)
         show("gather after", collected)
         if collected is not None:
-            assert torch.equal(torch.cat(collected), table[:, 0]), "gather: the root holds one number of each rank"
+            assert torch.equal(torch.cat(collected), table[:, 0]), "gather: the root holds one number from each rank"
 
     if "all-gather" in todo:
         collected = [torch.full_like(part, -1) for part in parts]
         show("all-gather before", parts[0])
         dist.all_gather(collected, parts[0])
         show("all-gather after", collected)
-        assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number of each rank"
+        assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number from each rank"
 
 
 def reduce_and_all_reduce(todo: tuple[str, ...], table: torch.Tensor, root: int, op: dist.ReduceOp) -> None:
@@ -99,7 +99,7 @@ def reduce_and_all_reduce(todo: tuple[str, ...], table: torch.Tensor, root: int,
 
 
 def all_to_all(table: torch.Tensor) -> None:
-    """Every rank gives each rank another part: rows become columns. Tokens are sent to experts this way."""
+    """Every rank gives each rank a different part: rows become columns. Tokens are sent to experts this way."""
     rank, mine = dist.get_rank(), table[dist.get_rank()]
     x = torch.empty_like(mine)
     show("all-to-all before", mine)
@@ -118,8 +118,8 @@ def main() -> None:
     """Run the operations one after another and compare each with what one process works out alone."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--op", choices=OPERATIONS, help="show only this operation")
-    parser.add_argument("--root", type=int, default=0, help="the rank that gives or receives where there is a root")
-    parser.add_argument("--reduce", choices=("sum", "max"), default="sum", help="how numbers become one")
+    parser.add_argument("--root", type=int, default=0, help="the root, in the operations that have one")
+    parser.add_argument("--reduce", choices=("sum", "max"), default="sum", help="how numbers are combined into one")
     args = parser.parse_args()
     if not 0 <= args.root < int(os.environ["WORLD_SIZE"]):
         raise SystemExit(f"--root {args.root}: there are only ranks 0 to {int(os.environ['WORLD_SIZE']) - 1}.")
@@ -130,7 +130,7 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
 
-    # Row r of the table is what rank r brings. Any process can write it down: the plain answers need no communication.
+    # Row r of the table is what rank r brings. Any process can build it, so the right answers need no communication.
     ranks = torch.arange(dist.get_world_size(), device=device)
     table = ranks + 10 * ranks[:, None]
     todo = (args.op,) if args.op else OPERATIONS

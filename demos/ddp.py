@@ -2,16 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/ddp.py
 
-Each rank builds a model of two weights from its own seed and has four samples
-of its own. Wrapping the model in DDP copies rank 0's weights to all ranks,
-once. From then on only gradients are sent: every backward pass leaves the
-mean of all ranks' gradients on every rank, and equal replicas that make equal
-steps stay equal. Compare `own gradient`, different on every rank, with
+Each rank builds a model with two weights from its own random seed and has four
+samples of its own. Wrapping the model in DDP copies rank 0's weights to all
+ranks, once. From then on only gradients are exchanged: each backward pass leaves
+the mean of all ranks' gradients on every rank, and equal replicas that take
+equal steps stay equal. Compare `own gradient`, different on every rank, with
 `gradient after backward`, the same on every rank.
 
-Try    --loss sum       DDP still divides by N: the ratio falls to 1/N
-       --perturb 1      rank 1 is changed: `weight gap to rank 0` stays
-       --steps 30       the replicas stay equal
+Try    --loss sum       DDP still divides by N: gradient / one process falls to 1/N
+       --perturb 1      changes rank 1's weights: its `weight gap to rank 0` never closes
+       --steps 30       the replicas still stay equal
 """
 
 import argparse
@@ -52,15 +52,15 @@ def average_gradients(ddp: DistributedDataParallel, loss_of: torch.nn.MSELoss, d
     mean = torch.stack(of_all_ranks(own)).mean(0)
     assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
     if loss_of.reduction == "mean":
-        assert torch.allclose(mean, whole), "with a mean loss the average is one process's gradient on the whole batch"
+        assert torch.allclose(mean, whole), "with a mean loss, the average equals one process's whole-batch gradient"
     else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
-        assert torch.allclose(mean, whole / world), "with a sum loss the average is only 1/N of one process's gradient"
+        assert torch.allclose(mean, whole / world), "with a sum loss, the average is only 1/N of one process's gradient"
 
 
 def train(
     ddp: DistributedDataParallel, loss_of: torch.nn.MSELoss, data: tuple[torch.Tensor, ...], args: argparse.Namespace
 ) -> None:
-    """Each rank makes its own steps. Only gradients are exchanged, and weights are never compared."""
+    """Each rank takes its own steps. Only gradients are exchanged, and weights are never compared."""
     model, rank, world, (x, y, whole_x, whole_y) = ddp.module, dist.get_rank(), dist.get_world_size(), data
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     alone = model.weight.detach().clone().requires_grad_()  # one process on the whole batch, for comparison
@@ -82,10 +82,10 @@ def train(
     show("weights after training", model.weight)
     show("weights of one process", alone)
     if args.perturb is None:
-        assert torch.allclose(model.weight, alone, atol=1e-5), "training ends where one process ends on the whole batch"
+        assert torch.allclose(model.weight, alone, atol=1e-5), "the final weights equal those of one process"
     else:
         gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world] - NUDGE
-        assert gap.abs().max() < 1e-5, "the changed replica stays different: equal steps keep the distance"
+        assert gap.abs().max() < 1e-5, "the changed replica stays different: equal steps never close the gap"
 
 
 def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -103,15 +103,15 @@ def show(label: str, tensor: torch.Tensor) -> None:
 def main() -> None:
     """Wrap, look at one backward pass, train; compare with one process each time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--loss", choices=["mean", "sum"], default="mean", help="how a rank's loss joins its samples")
-    parser.add_argument("--perturb", type=int, metavar="RANK", help="change this rank's weights half way")
+    parser.add_argument("--loss", choices=["mean", "sum"], default="mean", help="how the loss combines samples")
+    parser.add_argument("--perturb", type=int, metavar="RANK", help="change this rank's weights halfway through")
     parser.add_argument("--steps", type=int, default=6, help="training steps")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if args.steps < 1:
         raise SystemExit("--steps needs 1 or more: without a step there is nothing to compare.")
     if args.perturb is not None and (world < 2 or not 0 <= args.perturb < world):
-        raise SystemExit(f"--perturb needs 2 ranks or more and a rank among them: this run has ranks 0 to {world - 1}.")
+        raise SystemExit(f"--perturb needs at least 2 ranks and must name one: this run has ranks 0 to {world - 1}.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -131,7 +131,7 @@ def main() -> None:
     ddp = wrap(torch.nn.Linear(2, 1, bias=False).to(device))
     average_gradients(ddp, loss_of, data)
     train(ddp, loss_of, data, args)
-    del ddp  # before the group: DDP still refers to it
+    del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

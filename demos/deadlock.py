@@ -1,19 +1,19 @@
-"""Deadlock: ranks that do not make the same calls wait, or sum wrong numbers.
+"""Deadlock: ranks whose calls differ get stuck, or sum the wrong numbers.
 
     torchrun --nproc-per-node 4 demos/deadlock.py
 
 Each rank sums two gradients, g1 and g2. By mistake rank 0 also sums its loss
-between them. A collective has no name: the k-th call of a rank meets the
+between them. Collectives have no names: the k-th call of one rank meets the
 k-th call of every other rank. So rank 0's loss is added to the others' g2,
-and rank 0's own g2 waits for a call that nobody else will make.
-Compare `came out` with `right`; a `-` is a call that never ended. Only rank 0
-gets an error, and all ranks have a wrong number. The others wait `in a
-barrier` only so that no rank ends before rank 0 has its error.
+and rank 0's own g2 waits for a call that no other rank will make.
+Compare `came out` with `right`; a `-` is a call that never finished. Only rank 0
+gets an error, but every rank has a wrong number. The others wait `in a
+barrier` only so that no rank exits before rank 0 has its error.
 
 Try    --mistake none       the same calls on every rank
-       --mistake swapped    odd ranks call in a different order: no error at all
+       --mistake swapped    odd ranks make their calls in a different order: no error at all
        --mistake order      rank 0 reduces while the others broadcast
-       --mistake p2p        every rank receives first, so none sends
+       --mistake p2p        every rank receives first, so none ever sends
        --detail             what TORCH_DISTRIBUTED_DEBUG=DETAIL finds
 """
 
@@ -26,7 +26,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-SCALES = {"g1": 10, "loss": 1, "g2": 100}  # rank r brings (r + 1) times as much to each sum
+SCALES = {"g1": 10, "loss": 1, "g2": 100}  # rank r contributes (r + 1) times as much to each sum
 
 
 def calls_of(rank: int, mistake: str) -> list[str]:
@@ -75,7 +75,7 @@ def attempt(calls: list[str], limit: float) -> tuple[list[float], str, str]:
     took = time.perf_counter() - start
     if not error:
         print("then: in a barrier", flush=True)
-    dist.barrier()  # stay alive until every rank is done: a rank that ended would be noticed at once
+    dist.barrier()  # stay alive until every rank is done: the others would notice at once if a rank exited
     if not error:
         return results, "no error", ""
     return results, "timeout" if took > limit / 2 else "error at once", error
@@ -98,12 +98,12 @@ def check(mistake: str, results: list[float], right: list[float], ended: str) ->
         assert results == right, "with the same calls in the same order on every rank, all sums are right"
         return
     if mistake in ("branch", "swapped"):
-        assert results == meeting, "the k-th calls of all ranks were added up, whatever each of them meant"
-        assert results[1] != right[1], "every rank has a wrong number, with an error or without"
+        assert results == meeting, "the k-th calls of all ranks were added up, whatever each one was meant for"
+        assert results[1] != right[1], "every rank has a wrong number, with or without an error"
     if mistake == "swapped":
-        assert ended == "no error", "all-reduces of one shape in another order raise no error"
+        assert ended == "no error", "all-reduces of the same shape in a different order raise no error"
     elif mistake != "branch" or rank == 0:
-        assert ended == "timeout", "a call that some ranks do not make ends only with the timeout"
+        assert ended == "timeout", "a call that some ranks never make ends only at the timeout"
     else:
         assert ended == "no error", "the ranks that made fewer calls see no error"
 
@@ -111,13 +111,13 @@ def check(mistake: str, results: list[float], right: list[float], ended: str) ->
 def check_detail(mistake: str, ended: str, error: str) -> None:
     """Claim what DETAIL, torch's own check before each call, finds of the mistake."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of a rank that made another call
+    met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of a rank that made a different call
     if rank == 0:
         first_line = re.sub(r"\[[^]]*\]:? ", "", error.partition("\n")[0])  # without its place in Gloo's source
         print(f"DETAIL says: {' here, elsewhere '.join(met) or first_line or 'nothing'}")
     if mistake == "branch" and rank == 0:
         absent = ", ".join(str(peer) for peer in range(1, world))
-        assert f"Ranks {absent} failed to pass monitoredBarrier" in error, "DETAIL names the ranks that never came"
+        assert f"Ranks {absent} failed to pass monitoredBarrier" in error, "DETAIL names the missing ranks"
     elif mistake == "order":
         assert ended == "error at once", "DETAIL compares the calls before they run, so no rank waits"
         assert set(met) == {"ALLREDUCE", "BROADCAST"}, "DETAIL names the two operations"
@@ -133,7 +133,7 @@ def main() -> None:
     choices = ["branch", "swapped", "order", "p2p", "none"]
     parser.add_argument("--mistake", choices=choices, default="branch", help="what the ranks do wrong")
     parser.add_argument("--detail", action="store_true", help="let torch check each call before it runs")
-    parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a call may wait; torch's own: 1800")
+    parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a call may wait; torch default: 1800")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if world < 2:
@@ -142,7 +142,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=30))
     if args.detail:  # before the group is made; a training script has it set from outside
         os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-        dist.set_debug_level_from_env()  # torch has read the variable when it was imported
+        dist.set_debug_level_from_env()  # torch read the variable when it was imported
 
     sums = {call: scale * world * (world + 1) / 2 for call, scale in SCALES.items()}
     sums |= {"broadcast": 1, "receive": (rank - 1) % world + 1, "send": rank + 1}

@@ -1,18 +1,18 @@
-"""DataParallel (dp) against DDP: one device in the middle, or all equal.
+"""DataParallel (dp) vs. DDP: one device in the middle, or all devices equal.
 
     torchrun --nproc-per-node 4 demos/dp_vs_ddp.py
 
 nn.DataParallel drives all devices from one process. In every step device 0
 distributes the batch, copies the weights to the others, collects their
 outputs, computes the loss and adds up the gradients. Compare `dp bytes in
-all` with `ddp bytes in all`: what each rank sent and received in all steps.
-On the CPU nn.DataParallel only calls the model, so dp is imitated here: its
-copies are messages, and rank 0 plays device 0. DDP is real; its bytes are
-computed for a ring. Both end with the same gradient.
+all` with `ddp bytes in all`: what each rank sent and received over all steps.
+On a CPU, nn.DataParallel only calls the model, so dp is simulated here: each
+rank plays a device, and messages stand in for copies. DDP is real; its bytes
+are computed with the formula for a ring. Both end with the same gradient.
 
-Try    --width 128           copies of weights soon dwarf the batch
-       --batch 2400          dp moves more, DDP the same
-       on 2 ranks, then 8    device 0 moves more; a rank of the ring hardly does
+Try    --width 128           the copies of the weights soon dwarf the batch
+       --batch 2400          dp moves more bytes, DDP the same number
+       on 2 ranks, then 8    device 0 moves far more; a rank in the ring, not even twice as much
 """
 
 import argparse
@@ -79,7 +79,7 @@ def data_parallel_backward(model: torch.nn.Module, x: torch.Tensor, y: torch.Ten
 
 
 def train(dp: torch.nn.Module, ddp: DistributedDataParallel, whole: torch.nn.Module, args: argparse.Namespace) -> None:
-    """Train one model both ways, beside one process that has the whole batch; compare the gradients."""
+    """Train one model both ways, alongside one process that has the whole batch; compare the gradients."""
     rank, world, device = dist.get_rank(), dist.get_world_size(), next(whole.parameters()).device
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (dp, ddp, whole)]
     data = torch.Generator().manual_seed(1)
@@ -113,7 +113,7 @@ def train(dp: torch.nn.Module, ddp: DistributedDataParallel, whole: torch.nn.Mod
 
 
 def compare_bytes(reduced: int, size: int, args: argparse.Namespace, device: torch.device) -> None:
-    """Compare the bytes that dp and DDP moved, of a model of `size` bytes, with the formulas."""
+    """Compare the bytes that dp and DDP moved, for a model of `size` bytes, with the formulas."""
     rank, world = dist.get_rank(), dist.get_world_size()
     print(f"steps: {args.steps}")
     for what in "batch", "weights", "outputs", "gradients":
@@ -122,19 +122,19 @@ def compare_bytes(reduced: int, size: int, args: argparse.Namespace, device: tor
     print(f"dp bytes in all: {moved.total()}")
     print(f"ddp bytes in all: {ring}")
     if rank == 0:
-        print("Bytes: sent plus received, in all steps; dp's are counted, ddp's computed.")
-        print("DDP's ring: a step sends 2(n-1)/n of the model, and receives as much.")
-        print("Only device 0 has dp's loss and the whole gradient; the others have parts.")
+        print("Bytes are those sent plus those received, over all steps: counted for dp, computed for ddp.")
+        print("In each step of DDP's ring, a rank sends 2(N-1)/N times the model's bytes, and receives as many.")
+        print("In dp, only device 0 has the loss and the whole gradient; the others have partial gradients.")
 
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(totals, torch.tensor([moved.total()], device=device))
     middle, *rest = (total.item() for total in totals)
     sample = 4 * (args.width + 2)  # bytes of its inputs, its output and the output's gradient
     assert middle == args.steps * (2 * (world - 1) * size + (args.batch - args.batch // world) * sample), (
-        "in every step device 0 sends a model to each other device and gets a gradient back, besides the batch"
+        "in every step, for each other device, device 0 moves the weights, a gradient and a part of the batch"
     )
     assert reduced == args.steps * size, (
-        "in every step DDP all-reduces as many bytes as the model has, whatever the batch"
+        "in every step DDP all-reduces as many bytes as the model has, whatever the batch size"
     )
     if world > 1:
         assert middle == sum(rest), "every byte that DataParallel moves has device 0 at one end"
@@ -155,7 +155,7 @@ def main() -> None:
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if min(args.width, args.batch, args.steps) < 1 or args.batch % world:
-        raise SystemExit(f"--width and --steps need 1 or more, and --batch a multiple of the {world} ranks.")
+        raise SystemExit(f"--width and --steps must be 1 or more, and --batch divisible by the {world} ranks.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -165,7 +165,7 @@ def main() -> None:
 
     torch.manual_seed(0)
     layers = torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
-    whole = torch.nn.Sequential(*layers).to(device)  # trained by one process, to compare with
+    whole = torch.nn.Sequential(*layers).to(device)  # trained by one process, for comparison
     dp, ddp = deepcopy(whole), DistributedDataParallel(deepcopy(whole))
     size = sum(weight.nbytes for weight in whole.parameters())
     reduced = 0
@@ -175,12 +175,12 @@ def main() -> None:
         reduced += bucket.buffer().nbytes
         return allreduce_hook(group, bucket)  # what DDP does without a hook
 
-    print(f"dp is imitated as: device {rank}")
+    print(f"role in dp: device {rank}")
     print(f"bytes of the model: {size}")
     ddp.register_comm_hook(dist.group.WORLD, count)
     train(dp, ddp, whole, args)
     compare_bytes(reduced, size, args, device)
-    del ddp  # before the group: DDP still refers to it
+    del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

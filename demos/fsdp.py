@@ -1,4 +1,4 @@
-"""Fully sharded data parallel: each rank keeps 1/N, and gathers layer by layer.
+"""Fully sharded data parallel: each rank keeps 1/N and gathers one layer at a time.
 
     torchrun --nproc-per-node 4 demos/fsdp.py
 
@@ -6,12 +6,12 @@ Each rank trains on its own samples, as in DDP, but stores only 1/N of the
 weights, gradients and Adam's two moments (ZeRO-3). A layer is all-gathered
 before it computes and freed afterwards; its gradients are reduce-scattered.
 Follow the layers from `forward a` to `backward a`: a letter is a layer that
-is whole on this rank, a dot a layer of which it holds only its part. Then
-compare `bytes per parameter` (weights + gradients + moments) with the
-4 + 4 + 8 of DDP, and count the all-gathers, which are the price.
+is whole on this rank, and a dot is one of which the rank holds only its part.
+Then compare `bytes per parameter` (weights + gradients + moments) with DDP's
+4 + 4 + 8, and count the all-gathers, which are the price of that saving.
 
 Try    --stage 0      DDP: every rank holds all 16 bytes per parameter
-       --stage 2      layers stay whole until backward: half the all-gathers
+       --stage 2      layers stay whole until backward: half as many all-gathers
        --one-group    fewer collectives, but all layers are whole at once
 """
 
@@ -43,7 +43,7 @@ calls, moved = Counter(), Counter()  # of each collective: how often in a step, 
 
 
 def shard(layers: nn.Sequential, args: argparse.Namespace) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Shard the layers. fully_shard goes from the inside out; the optimizer comes after it: it must see the shards."""
+    """Shard the layers. fully_shard goes from the inside out; the optimizer comes last: it must see the shards."""
     stage = args.stage
     if stage >= 2:
         mesh = init_device_mesh(layers[0][0].weight.device.type, (dist.get_world_size(),))
@@ -75,7 +75,7 @@ def watch(layers: nn.Sequential) -> list[int]:
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, data: torch.Tensor) -> list[int]:
-    """Train, and beside it one process on the whole batch; return the bytes that this rank held in the last step."""
+    """Train, alongside one process on the whole batch; return the bytes that this rank held in the last step."""
     rank, world, (whole_x, whole_y) = dist.get_rank(), dist.get_world_size(), data
     x, y = whole_x[rank::world], whole_y[rank::world]
     alone = torch.optim.Adam(whole.parameters(), lr=LR)
@@ -120,26 +120,26 @@ def compare(shares: list[int], counts: list[int], size: int, args: argparse.Name
     # Memory: 4 + 4 + 8 bytes per parameter, each divided by N or not (Rajbhandari et al. 2020).
     share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
     if WIDTH % world == 0:
-        assert shares[:2] == share, "stage 2 divides the gradients by N, stage 3 the weights too"
+        assert shares[:2] == share, "stage 2 splits the gradients over the N ranks, and stage 3 the weights too"
     in_all = torch.tensor(shares[2], device=device)
     dist.all_reduce(in_all)
     assert in_all == 8 * size * (1 if stage else world), (
-        "from stage 1 on, Adam's moments exist once; in DDP, on every rank"
+        "from stage 1 on, all ranks together hold Adam's moments once; in DDP, every rank holds them all"
     )
 
     # Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
     groups = 1 if args.one_group else LAYERS
     assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
-        "in stage 3 one group of layers is whole at a time, in the other stages all layers are"
+        "in stage 3, one group of layers is whole at a time; in the other stages, all layers are"
     )
     if world == 1:  # a single rank has nothing to gather
         return
     models = 2 if stage in (0, 2) else 3
-    assert moved.total() == models * size, "stages 0 and 2 move 2 models a step, 1 and 3 move 3"
+    assert moved.total() == models * size, "per step, stages 0 and 2 move the model twice, 1 and 3 three times"
     if stage >= 2:
         both = {"all-gather": groups * (stage - 1), "reduce-scatter": groups}
         assert calls == both, (
-            "a group is gathered for forward, again for backward if it was freed, and reduce-scattered once"
+            "each group is gathered for forward, again for backward if it was freed, and reduce-scattered once"
         )
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     """Train with one stage of ZeRO; compare bytes with the formula, weights with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--stage", type=int, choices=range(4), default=3, help="1 splits moments, 2 gradients too, 3 all"
+        "--stage", type=int, choices=range(4), default=3, help="ZeRO: 1 splits moments, 2 gradients too, 3 weights too"
     )
     parser.add_argument("--one-group", action="store_true", help="shard the model as one group, not layer by layer")
     args = parser.parse_args()
@@ -180,15 +180,15 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"Stage {args.stage} of ZeRO splits {SPLIT[args.stage]}. DDP stores 4 + 4 + 8 bytes per parameter.")
         print("AG: all-gather, RS: reduce-scatter, AR: all-reduce, BC: broadcast.")
-        print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
+        print("A traffic of 1 means that all weights pass through one collective; an all-reduce counts as 2.")
 
     compare(shares, counts, size, args, device)
     for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
         full = mine.full_tensor() if isinstance(mine, DTensor) else mine
-        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
+        assert torch.allclose(full, right, atol=1e-5), "the final weights equal those of one process"
     if device.type == "cpu":
         dist.monitored_barrier()  # right after other collectives, a rank on Gloo may abort as it ends (torch 2.13)
-    del model  # before the group: DDP still refers to it
+    del model  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

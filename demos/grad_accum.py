@@ -2,16 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/grad_accum.py
 
-A batch that does not fit is split into micro-batches, whose gradients add up
-in .grad. DDP does not know which backward is the last, so it averages after
-each of them, except inside ddp.no_sync(). Compare the number of all-reduces
-in three ways: plain DDP, forward and backward inside no_sync, and only
-backward inside it, which is too late. And compare the gradient before and
-after the last micro-batch: first the rank's own, then the mean of all ranks.
+A batch that does not fit into memory is split into micro-batches, whose
+gradients add up in .grad. DDP does not know which backward is the last, so it
+averages after each one, except inside ddp.no_sync(). Compare the number of
+all-reduces with plain DDP, with forward and backward inside no_sync, and with
+only backward inside it, which is too late. Also compare the gradient before and
+after the last micro-batch: first the rank's own, then the mean over all ranks.
 
-Try    --micro-batches 8    no_sync still needs one all-reduce
-       --undivided          losses not divided: a gradient 4 times too large
-       --never-sync         every rank steps with a gradient of its own
+Try    --micro-batches 8    no_sync still needs only one all-reduce
+       --undivided          losses are not divided: the gradient is 4 times too large
+       --never-sync         every rank is left with a gradient of its own
 """
 
 import argparse
@@ -59,24 +59,24 @@ def compare(made: dict[str, tuple[int, torch.Tensor]], whole: torch.Tensor, args
         print(f"all-reduces ({way}): {times}")
     if dist.get_rank() == 0:
         print("The model has two weights, so a gradient is two numbers.")
-        print("The norms are those of the gradient after the last micro-batch.")
-        print("Late no_sync is around backward only, but DDP has decided in forward.")
+        print("`norm no_sync / one process` compares the norms of the gradients after the last micro-batch.")
+        print("Late no_sync wraps only backward, but DDP has already decided in forward that it will all-reduce.")
     assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
     assert made["late no_sync"][0] == count, "with forward outside no_sync, every micro-batch still costs an all-reduce"
     if args.never_sync:
         times, gradient = made["no_sync"]
-        assert times == 0, "no_sync around every backward leaves out every all-reduce"
+        assert times == 0, "with no_sync around every micro-batch, there is no all-reduce at all"
         assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
         return
     assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch, one all-reduce is enough"
     for _, gradient in made.values():
         if args.undivided:
             assert torch.allclose(gradient, count * whole, atol=1e-5), (
-                "without dividing the losses, the gradient is too large by the number of micro-batches"
+                "without dividing the losses, the gradient is as many times too large as there are micro-batches"
             )
         else:
             assert torch.allclose(gradient, whole, atol=1e-6), (
-                "micro-batches with divided losses leave one process's gradient on the whole batch"
+                "with divided losses, the micro-batches add up to one process's gradient on the whole batch"
             )
 
 
@@ -96,8 +96,8 @@ def shown(tensor: torch.Tensor) -> str:
 def main() -> None:
     """Accumulate one gradient in three ways and compare each with one process on the whole batch."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--micro-batches", type=int, default=4, help="micro-batches of each rank in one optimizer step")
-    parser.add_argument("--undivided", action="store_true", help="forget to divide the losses by their number")
+    parser.add_argument("--micro-batches", type=int, default=4, help="micro-batches per rank in one optimizer step")
+    parser.add_argument("--undivided", action="store_true", help="do not divide losses by the number of micro-batches")
     parser.add_argument("--never-sync", action="store_true", help="put the last micro-batch inside no_sync as well")
     args = parser.parse_args()
     rank, world, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.micro_batches
@@ -128,14 +128,14 @@ def main() -> None:
 
     ddp.register_comm_hook(dist.group.WORLD, counted)
 
-    # 3. Use the same micro-batches each way. Their mean is the sum of their losses, each divided by their number.
+    # 3. Use the same micro-batches each way. The mean loss is the sum of all losses, each divided by their number.
     made = {}
     for way in "plain ddp", "no_sync", "late no_sync":
         all_reduces = 0
         accumulate(way, ddp, x[rank], y[rank], args)
         made[way] = all_reduces, model.weight.grad.clone()
     compare(made, whole, args)
-    del ddp  # before the group: DDP still refers to it
+    del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

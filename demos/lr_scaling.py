@@ -1,18 +1,18 @@
-"""Learning rate and batch size: larger batches take fewer, longer steps.
+"""Learning rate and batch size: larger batches mean fewer, longer steps.
 
     torchrun --nproc-per-node 4 demos/lr_scaling.py
 
-The base is one process with batches of 24. Then all ranks together train for
-the same number of epochs with batches k times as large, so with 1/k of the
-steps, and with three learning rates: the same, times the square root of k
-(sqrt), and times k (linear). `loss (same)` lags behind `loss (base)`;
-`loss (linear)` follows it until k is too large. Only k counts, not the number
-of ranks. The model is linear, so its curvature never changes, and warm-up would
-not help here.
+The base is one process with batches of 24 samples. Then all ranks together train
+for the same number of epochs with batches k times as large, and so in 1/k as
+many steps, at three learning rates: the base's (same), that times the square
+root of k (sqrt), and that times k (linear). `loss (same)` lags behind `loss
+(base)`; `loss (linear)` follows it until k is too large. Only k matters, not the
+number of ranks. The model is linear, so its curvature never changes, and warm-up
+would not help here.
 
-Try    --k 24                       one step replaces k: the linear rule diverges
-       --k 16 --rule linear         the largest k here that the rule survives
-       --rule same --epochs 16      as many steps as the base in 4 epochs
+Try    --k 24                       one step replaces 24, and the linear rule diverges
+       --k 16 --rule linear         the largest k at which the linear rule still works here
+       --rule same --epochs 16      with k = 4, as many steps as the base takes in 4 epochs
 """
 
 import argparse
@@ -28,7 +28,7 @@ RULES = {"same": lambda _: 1, "sqrt": math.sqrt, "linear": lambda k: k}  # what 
 
 
 def train(data: tuple[torch.Tensor, ...], batch: int, rate: float, epochs: int, alone: bool) -> tuple[list, int]:
-    """Losses on all samples, before training and after each epoch, and the steps that it took."""
+    """Return the losses on all samples, before training and after each epoch, and the number of steps."""
     x, y = data
     rank, world = (0, 1) if alone else (dist.get_rank(), dist.get_world_size())
     weights = torch.zeros_like(x[0], requires_grad=True)
@@ -51,7 +51,7 @@ def train(data: tuple[torch.Tensor, ...], batch: int, rate: float, epochs: int, 
 
 
 def show(runs: dict[str, tuple[float, list[float], int]], limit: float, args: argparse.Namespace) -> None:
-    """Print the base and the rules below each other."""
+    """Print the base and the rules, one below the other."""
     k, (_, base, base_steps) = args.k, runs["base"]
     print(f"rate (largest stable): {limit:.3f}")
     for rule, (rate, _, _) in runs.items():
@@ -75,21 +75,21 @@ def compare(rule: str, runs: dict, limit: float, data: tuple[torch.Tensor, ...],
     k, (_, base, base_steps), (rate, losses, steps) = args.k, runs["base"], runs[rule]
     single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
     assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
-        "ranks that share a batch learn what one process learns from all of it"
+        "ranks that share a batch get the same losses as one process with the whole batch"
     )
-    assert steps * k == base_steps, "k times the batch makes 1/k of the steps in the same epochs"
+    assert steps * k == base_steps, "with batches k times as large, the same epochs take 1/k as many steps"
 
     early = min(args.epochs, 4)  # much later, all stable rules have converged
     if rule == "same" and k > 1:
         assert losses[early] > base[early], "at the same rate, fewer steps leave a higher loss"
     if rule == "sqrt" and k > 1:
-        assert losses[early] > base[early], "the square root of k is too little for plain SGD: the loss is higher"
+        assert losses[early] > base[early], "for plain SGD, a factor of sqrt(k) is too small: the loss is higher"
     if rule == "linear" and rate < 0.8 * limit:
         assert math.isclose(losses[early], base[early], rel_tol=0.2), (
-            "the linear rule follows the base: its loss is within a fifth"
+            "the linear rule follows the base: its loss is within 20% of the base's"
         )
     if rule == "linear" and rate > limit:
-        assert not losses[-1] < losses[0], "beyond the largest stable rate the linear rule ends worse than it began"
+        assert not losses[-1] < losses[0], "above the largest stable rate, the linear rule ends no better than it began"
 
 
 def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,15 +104,15 @@ def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
 def main() -> None:
     """Train the base alone, then k times its batch on all ranks under each rule."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--k", type=int, default=4, help="the global batch is k times 24; a divisor of 48")
-    parser.add_argument("--rule", choices=[*RULES, "all"], default="all", help="what happens to the learning rate")
+    parser.add_argument("--k", type=int, default=4, help="the global batch is k times 24 samples; k must divide 48")
+    parser.add_argument("--rule", choices=[*RULES, "all"], default="all", help="how the learning rate is scaled")
     parser.add_argument("--epochs", type=int, default=4, help="passes over the 1152 samples")
     args = parser.parse_args()
     k, world = args.k, int(os.environ["WORLD_SIZE"])
     if k < 1 or SAMPLES // BASE_BATCH % k or args.epochs < 3:
         raise SystemExit("--k must be 1, 2, 3, 4, 6, 8, 12, 16, 24 or 48, and --epochs 3 or more.")
     if k * BASE_BATCH % world:
-        raise SystemExit(f"A global batch of {k * BASE_BATCH} does not split evenly: take 1, 2, 3, 4, 6 or 8 ranks.")
+        raise SystemExit(f"A global batch of {k * BASE_BATCH} does not split evenly: use 1, 2, 3, 4, 6 or 8 ranks.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -127,10 +127,10 @@ def main() -> None:
     print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
     print(f"own samples of a batch: {k * BASE_BATCH // world} of {k * BASE_BATCH}")
     if int(os.environ["RANK"]) == 0:
-        print(f"The base is one process, batches of {BASE_BATCH}; each rank runs it for itself.")
+        print(f"The base is one process with batches of {BASE_BATCH}; each rank runs it on its own.")
 
     # The same epochs with k times the batch, shared out over the ranks.
-    rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same
+    rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all rules agree
     runs = {"base": (BASE_RATE, base, base_steps)}
     for rule in rules:
         rate = BASE_RATE * RULES[rule](k)

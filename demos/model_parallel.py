@@ -1,18 +1,18 @@
-"""Model parallelism: a model is cut into stages; one works, others wait.
+"""Model parallelism: a model is cut into stages; while one works, the others wait.
 
     torchrun --nproc-per-node 4 demos/model_parallel.py
 
-A model that is too large for one device is cut: each rank holds some
-consecutive layers only. The batch enters at rank 0, every rank sends its
+A model that is too large for one device is cut up: each rank holds only a few
+consecutive layers. The batch enters at rank 0, every rank sends its
 activations to the next, the last rank computes the loss, and gradients come
-back the same way. Look at `last begun`, the work going down the ranks and up
-again, and at the busy share of the time: about 1/N for each of N ranks.
-One step checks the gradients and counts the bytes sent; two are timed. In
-those, a layer's computing is a sleep, in forward and in backward.
+back the same way. Look at `last begun`: the work goes down the ranks and back
+up. Then look at the busy share of the time: about 1/N for each of N ranks.
+One step checks the gradients and counts the bytes sent; two more are timed. In
+those, a sleep stands in for each layer's computation, forward and backward.
 
-Try    on 1 rank, then 4     less of the model on each rank, no shorter step
-       --batch 320           activations grow, and so does what travels
-       --width 128           weights grow fourfold, what travels twofold
+Try    on 1 rank, then 4     less of the model on each rank, but a step takes no less time
+       --batch 320           activations grow tenfold, and so do the bytes sent
+       --width 128           weights grow about fourfold, the bytes sent twofold
 """
 
 import argparse
@@ -60,7 +60,7 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     if rank < last:
         send(output.detach(), rank + 1, "activations")
 
-    # 2. Backward: the loss is taken on the last stage, and only there are the labels needed.
+    # 2. Backward: the last stage computes the loss, and only it needs the labels.
     end = output if rank < last else mse_loss(output, y)
     slope = receive(output, rank + 1) if rank < last else None
     print("last begun: backward", flush=True)
@@ -86,14 +86,14 @@ def compare_gradients(stage: torch.nn.Sequential, whole: torch.nn.Sequential, fi
     traveled = over_ranks(sent.total(), x.device)
     if dist.get_world_size() > 1:
         assert traveled == 2 * (dist.get_world_size() - 1) * x.nbytes, (
-            "at each cut only one batch of activations and its gradient are sent"
+            "across each cut, only one batch of activations and its gradient are sent"
         )
 
 
 def measure(stage: torch.nn.Sequential, batch: torch.Tensor, args: argparse.Namespace) -> None:
     """Time the same step with sleeps."""
     x, y = batch
-    print(f"timed: {STEPS} steps, a layer sleeps {1e3 * args.sleep:g} ms")
+    print(f"timed: {STEPS} steps; each layer sleeps {1e3 * args.sleep:g} ms each way")
     dist.barrier()
     start = time.perf_counter()
     busy = sum(train_step(stage, x, y, args.sleep) for _ in range(STEPS))
@@ -109,8 +109,8 @@ def measure(stage: torch.nn.Sequential, batch: torch.Tensor, args: argparse.Name
     slowest, together = over_ranks(seconds, x.device, dist.ReduceOp.MAX), over_ranks(share, x.device)
     if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take
         assert slowest / STEPS > 0.99 * alone, "a step takes no less time than on one device"
-        assert 0.5 * fair < share < 1.5 * fair, "a rank computes for its share of the layers, and waits for the rest"
-        assert 0.5 < together < 1.2, "all ranks together are busy as long as one device"
+        assert 0.5 * fair < share < 1.5 * fair, "a rank is busy for its share of the layers, and otherwise waits"
+        assert 0.5 < together < 1.2, "all ranks together are busy about as long as one device would be"
 
 
 def over_ranks(number: float, device: torch.device, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=8, help="layers of the whole model")
     parser.add_argument("--width", type=int, default=64, help="inputs and outputs of each layer")
     parser.add_argument("--batch", type=int, default=32, help="samples in the batch")
-    parser.add_argument("--sleep", type=float, default=0.02, help="seconds that a layer pretends to compute, each way")
+    parser.add_argument("--sleep", type=float, default=0.02, help="seconds a layer sleeps, in forward and in backward")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if args.layers < world:
@@ -138,7 +138,7 @@ def main() -> None:
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
-    # The first backward from a given gradient has torch load some modules: here, and not while others wait for it.
+    # The first backward from a given gradient makes torch load modules: do that now, not while other ranks wait.
     torch.ones(1, requires_grad=True).backward(torch.ones(1))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
@@ -153,7 +153,7 @@ def main() -> None:
     size, own = (sum(weight.numel() for weight in model.parameters()) for model in (whole, stage))
     print(f"layers held: {' '.join(map(str, held))}")
     print(f"parameters held: {own}")
-    assert over_ranks(own, device) == size, "the stages together are one model: no layer is held twice"
+    assert over_ranks(own, device) == size, "together, the stages make up one model: no layer is held twice"
     compare_gradients(stage, whole, held[0], batch)
     measure(stage, batch, args)
     dist.destroy_process_group()

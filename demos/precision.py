@@ -2,16 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/precision.py
 
-fp16 has 10 bits of fraction and ends at 65504; bf16 has only 7, and the
-range of fp32. So sums in bf16 are coarse and sums in fp16 overflow: fp16
-gradients are divided before they are summed, and small ones are scaled up so
-that they do not become 0. A sum also depends on its order: a ring begins each
-chunk at a different rank.
-Five experiments show this; each begins with the number that a rank contributes.
-Look for the coarse sum, for inf, for 0, and for the sums in another order.
+fp16 has 10 bits of fraction and a maximum of 65504; bf16 has only 7 bits, but
+the range of fp32. So sums in bf16 are coarse, and sums in fp16 can overflow:
+fp16 gradients are divided before they are summed, and small ones are scaled up
+so that they do not become 0. A sum also depends on the order in which it is
+added up, and a ring begins each chunk at a different rank.
+Five experiments show this; each begins with the number that the rank contributes.
+Look for the coarse sum, for inf, for 0, and for sums in different orders.
 
 Try    --number 0.25         all three types hold it exactly: no sum is off
-       --gradient 1000       far from fp16's end: divide before or after
+       --gradient 1000       far below fp16's maximum: dividing first or last is the same
        --loss-scale 1        no loss scaling: the small gradient stays 0
 """
 
@@ -26,7 +26,7 @@ import torch.distributed as dist
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 NUMBER = 0.3  # what each rank contributes to the first sums
 SMALL = 1e-8  # a gradient; the smallest number of fp16 is 6e-8
-NUMBERS = 1e8, 1.0, -1e8, 1.0  # of the ranks in turn, for a sum that depends on its order
+NUMBERS = 1e8, 1.0, -1e8, 1.0  # of ranks 0, 1, 2, 3, ..., for a sum that depends on its order
 
 
 def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -49,11 +49,11 @@ def compare_fractions(args: argparse.Namespace, device: torch.device) -> None:
         off[name] = abs(made - exact) / exact
         print(f"number sum ({name}): {made:.10g}")
         assert off[name] <= 1.01 * world * torch.finfo(dtype).eps / 2, (
-            "a sum over N ranks is off by no more than N half units of the type's last place"
+            "a sum over N ranks is off by at most N times half a unit in the type's last place"
         )
     if args.number == NUMBER:
         assert off["bf16"] > off["fp16"] > off["fp32"], (
-            "the fewer bits of fraction, the coarser the sum; bf16 has the fewest"
+            "the fewer bits of fraction, the coarser the sum, and bf16 has the fewest"
         )
 
 
@@ -70,8 +70,8 @@ def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
     if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
         assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and so is a mean computed from it"
     else:
-        assert math.isclose(late, early, rel_tol=0.01), "below 65504 dividing first or last gives the same mean"
-    assert math.isclose(early, args.gradient, rel_tol=0.01), "divided before it is summed, the mean fits into fp16"
+        assert math.isclose(late, early, rel_tol=0.01), "up to 65504, dividing first or last gives the same mean"
+    assert math.isclose(early, args.gradient, rel_tol=0.01), "dividing before summing keeps the mean within fp16"
     assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 has the range of fp32: its sum does not overflow"
 
     # A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
@@ -80,21 +80,21 @@ def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
     kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
     print(f"small sum (fp16): {lost:.2g}")
     print(f"small sum (loss scaled): {kept:.2g}")
-    assert lost == 0, "in fp16 a gradient of 1e-8 is 0 before it is summed, and 0 after it"
+    assert lost == 0, "in fp16, a gradient of 1e-8 rounds to 0, so its sum is 0 too"
     if args.loss_scale >= 2**13:  # 1e-8 is then one of fp16's normal numbers, which begin at 6e-5
-        assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient survives in fp16"
+        assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling, the small gradient survives in fp16"
 
-    # The last rank's gradient overflows. Summed, it does so for all, and all skip this step. A rank that has only a
+    # The last rank's gradient overflows. Summed, it is inf on all ranks: all skip this step. A rank that has only a
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
     mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
     summed = total(mine, torch.float16, device).item()
     print(f"overflow contributed (fp16): {mine:g}")
     print(f"overflow sum (fp16): {summed:g}")
-    assert not math.isfinite(summed), "one rank's inf is in every rank's sum, so all ranks skip the same step"
+    assert not math.isfinite(summed), "one rank's inf ends up in every rank's sum, so all ranks can skip the same step"
 
 
 def compare_orders(device: torch.device) -> None:
-    """Add up the same numbers from each rank on, as the chunks of a ring all-reduce are."""
+    """Add up the same numbers starting with each rank's own, as a ring all-reduce does with its chunks."""
     rank, world = dist.get_rank(), dist.get_world_size()
     number = NUMBERS[rank % len(NUMBERS)]
     print(f"ring contributed: {number:g}")
@@ -111,15 +111,15 @@ def compare_orders(device: torch.device) -> None:
     same = [torch.empty_like(theirs) for _ in range(world)]
     dist.all_gather(same, theirs)
     if world > 2:
-        assert len(set(map(float, sums["fp32"]))) > 1, "fp32: the same numbers in another order make another sum"
+        assert len(set(map(float, sums["fp32"]))) > 1, "in fp32, adding in a different order changes the sum"
     assert len(set(map(float, sums["fp64"]))) == 1, (
-        "fp64 has enough bits for these numbers: any order makes the same sum"
+        "fp64 has enough bits for these numbers: any order gives the same sum"
     )
     assert len(set(map(float, same))) == 1, "dist.all_reduce gives every rank the same bits"
 
 
 def main() -> None:
-    """Add up over the ranks in each type, at the ends of its range, and in another order."""
+    """Add up numbers over the ranks in each type, at the ends of its range, and in different orders."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=float, default=NUMBER, help="what each rank contributes to the first sums")
     parser.add_argument("--gradient", type=float, default=40000.0, help="a large gradient, 0 to 65504")
@@ -135,8 +135,8 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
     if dist.get_rank() == 0:
-        print("Each of the five experiments begins with the number that every rank contributes.")
-        print("In a `ring sum` each rank adds up all numbers, from its own on.")
+        print("Each of the five experiments begins with the number that the rank contributes.")
+        print("For `ring sum`, each rank adds up the numbers of all ranks, starting with its own.")
     compare_fractions(args, device)
     compare_ranges(args, device)
     compare_orders(device)

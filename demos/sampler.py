@@ -1,17 +1,17 @@
-"""DistributedSampler: which samples each rank gets, and which it gets twice.
+"""DistributedSampler: which samples each rank gets, and which are dealt twice.
 
     torchrun --nproc-per-node 4 demos/sampler.py
 
-The sampler puts the dataset in an order, makes its length a multiple of the
+The sampler puts the dataset in some order, makes its length a multiple of the
 number of ranks, and deals it out like cards: rank r gets every N-th sample,
-beginning with sample r. The ranks send nothing; they agree because each of
-them computes the same order, shuffled from seed + epoch.
-Look at `in order` for samples that occur twice, and at the epochs: is each
-one a new order? Samples are named by their numbers, from 0.
+beginning with sample r. The ranks send each other nothing; they agree because
+each of them computes the same order, with seed + epoch as the random seed.
+In `in order`, look for samples that occur twice. Then look at the epochs: does
+each one have a new order? The numbers are those of the samples, from 0.
 
-Try    --drop-last           no sample is dealt twice, some are left out
-       --no-set-epoch        sampler.set_epoch forgotten: no new order
-       --samples 12          a dataset that 4 ranks can divide evenly
+Try    --drop-last           no sample is dealt twice, but some are left out
+       --no-set-epoch        sampler.set_epoch is never called: the order never changes
+       --samples 12          a dataset that divides evenly among 4 ranks
 """
 
 import argparse
@@ -73,11 +73,11 @@ def deal_epochs(args: argparse.Namespace, device: torch.device) -> None:
         seeded = torch.Generator().manual_seed(SEED + sampler.epoch)
         order = torch.randperm(samples, generator=seeded).tolist() if args.shuffle else list(dataset)
         cards = [order[place % samples] for place in range(len(mine) * world)]
-        assert dealt == cards, "all ranks' shares together are the order of one process"
+        assert dealt == cards, "taken together, the ranks' shares form the order that one process would use"
     if args.shuffle and args.epochs > 1 and samples >= 8:  # two orders of fewer samples may agree by chance
         if args.no_set_epoch:
             assert all(order == orders[0] for order in orders), (
-                "without set_epoch every epoch has the first one's order"
+                "without set_epoch, every epoch has the order of the first"
             )
         else:
             assert all(a != b for a, b in pairwise(orders)), "set_epoch gives each epoch a new order"
@@ -97,7 +97,7 @@ def evaluate(in_order: list[int], real: list[int], args: argparse.Namespace, dev
     if not args.drop_last:
         score = mean_over_ranks(real, device)
         print(f"mean score (no padding): {score:.3f}")
-        assert math.isclose(score, truth), "without the padding the ranks' mean score is the true one"
+        assert math.isclose(score, truth), "without the padding, the ranks' mean score is the true mean"
 
 
 def mean_over_ranks(scores: list[int], device: torch.device) -> float:
@@ -117,10 +117,10 @@ def main() -> None:
     """Deal out a dataset in order and shuffled, and count who got what."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=10, help="samples in the dataset")
-    parser.add_argument("--epochs", type=int, default=3, help="epochs to deal")
-    parser.add_argument("--drop-last", action="store_true", help="leave the remainder out instead of padding")
+    parser.add_argument("--epochs", type=int, default=3, help="number of epochs for which to deal samples")
+    parser.add_argument("--drop-last", action="store_true", help="leave out leftover samples instead of padding")
     parser.add_argument("--no-set-epoch", action="store_true", help="never call sampler.set_epoch")
-    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True, help="shuffle the epochs")
+    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True, help="shuffle each epoch")
     args = parser.parse_args()
     world, samples = int(os.environ["WORLD_SIZE"]), args.samples
     if samples < (world if args.drop_last else 1) or args.epochs < 1:
@@ -132,7 +132,7 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    print(f"dataset: {samples} samples; sample i scores i points")
+    print(f"dataset: {samples} samples; in the evaluation, sample i scores i points")
     in_order, real = deal_in_order(args, device)
     deal_epochs(args, device)
     evaluate(in_order, real, args, device)

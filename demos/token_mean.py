@@ -1,17 +1,17 @@
-"""Mean over tokens: a mean of the ranks' means weighs tokens unequally.
+"""Mean over tokens: a mean of the ranks' means weights tokens unequally.
 
     torchrun --nproc-per-node 4 demos/token_mean.py
 
 Each rank has one sequence of a language model's batch, filled up with padding
 that does not count. The usual loss is a mean over the rank's own tokens, and
-DDP weighs the gradients of all ranks equally, so a token of a short sequence
-counts for more than a token of a long one. Logging the mean of the ranks'
-losses has the same fault. Look at `token weight`, where 1 is an equal share,
-and compare the two losses that may be logged with that of one process.
+DDP weights the gradients of all ranks equally, so a token in a short sequence
+counts for more than a token in a long one. Logging the mean of the ranks'
+losses has the same flaw. Look at `token weight`, where 1 is an equal share,
+and compare the two losses that you could log with the loss of one process.
 
-Try    --tokens 8              sequences of equal length: the usual way is right
+Try    --tokens 8              sequences of equal length: the usual loss is right
        --tokens 12 1           one token counts for as much as 12 others
-       --micro-batches 3       accumulating gradients averages means as well
+       --micro-batches 3       gradient accumulation averages means, too
 """
 
 import argparse
@@ -43,7 +43,7 @@ def gradient(way: str, ddp: DistributedDataParallel, batch: list[tuple], all_tok
     world, micro = dist.get_world_size(), len(batch)
     ddp.zero_grad()
     for inputs, targets, count in batch:
-        # What a rank makes of a sum of losses. By tokens: all ranks' tokens must be counted before the first backward,
+        # How a rank scales its sum of losses. By tokens: all ranks' tokens must be counted before the first backward,
         # in an all-reduce of its own. Times world, since DDP is going to divide by it.
         scale = 1 / (count * micro) if way == "means" else world / all_tokens
         loss = cross_entropy(ddp(inputs), targets, reduction="sum") * scale
@@ -59,12 +59,12 @@ def sum_over_ranks(numbers: list[float], device: torch.device) -> list[float]:
 
 
 def main() -> None:
-    """Take loss and gradient both ways, and compare with one process that has all the tokens."""
+    """Compute loss and gradient both ways, and compare with one process that has all the tokens."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--tokens", type=int, nargs="+", default=[12, 6, 3, 1], help="tokens of the sequences, over and over"
+        "--tokens", type=int, nargs="+", default=[12, 6, 3, 1], help="tokens in each sequence; the list repeats"
     )
-    parser.add_argument("--micro-batches", type=int, default=1, help="sequences of each rank, one after the other")
+    parser.add_argument("--micro-batches", type=int, default=1, help="sequences per rank, one after the other")
     args = parser.parse_args()
     if not 1 <= min(args.tokens) <= max(args.tokens) <= LENGTH or args.micro_batches < 1:
         raise SystemExit(f"--tokens may be 1 to {LENGTH} each, and --micro-batches 1 or more.")
@@ -103,29 +103,29 @@ def main() -> None:
     batch = [(inputs[each], targets[each], counts[each]) for each in own]
     off = {way: gradient(way, ddp, batch, all_tokens) - whole for way in ("means", "tokens")}
     off = {way: (each.norm() / whole.norm()).item() for way, each in off.items()}
-    shares = [all_tokens / (world * micro * counts[each]) for each in own]  # against 1 for all
+    shares = [all_tokens / (world * micro * counts[each]) for each in own]  # 1 if all tokens counted equally
     print(f"token weight (1 is fair): {' '.join(f'{share:.2f}' for share in shares)}")
     print(f"gradient error (means): {off['means']:.1%}")
     print(f"gradient error (tokens): {off['tokens']:.1%}")
     if rank == 0:
-        print("The error is the distance to one process's gradient, in % of its length.")
+        print("Gradient error: the distance from one process's gradient, in % of that gradient's norm.")
 
     assert abs(mean_over_tokens - truth.item()) < 1e-5, (
-        "summed losses, divided once by all ranks' tokens, are the loss of one process"
+        "all ranks' summed losses, divided once by the number of all tokens, equal the loss of one process"
     )
-    assert off["tokens"] < 1e-5, "with each loss divided by all ranks' tokens, DDP leaves one process's gradient"
+    assert off["tokens"] < 1e-5, "with loss sums divided by the total token count, DDP leaves one process's gradient"
     if len(set(counts)) == 1:
         assert abs(mean_of_means - truth.item()) < 1e-5, (
-            "with equally many tokens in every sequence, the mean of means is right too"
+            "if every sequence has the same number of tokens, the mean of means is right too"
         )
         assert off["means"] < 1e-5, (
-            "with equally many tokens in every sequence, the usual mean loss gives the right gradient"
+            "if every sequence has the same number of tokens, the usual mean loss gives the right gradient"
         )
     else:
         assert abs(mean_of_means - truth.item()) > 1e-3, "the mean of the ranks' means is not the mean over all tokens"
-        assert off["means"] > 0.01, "with the usual mean losses DDP's gradient is not that of one process"
+        assert off["means"] > 0.01, "with the usual mean losses, DDP's gradient is not that of one process"
 
-    del ddp  # before the group: DDP still refers to it
+    del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

@@ -1,14 +1,14 @@
-"""A whole training script: from the first line to a checkpoint that is resumed.
+"""A whole training script: from the first line to resuming from a checkpoint.
 
     torchrun --nproc-per-node 4 demos/train_script.py
 
 `join`, `train` and `evaluate` are the script that you would copy; the rest is
-the demo. It runs the script twice, as a job that is stopped after two epochs
-and started again: the second start finds the checkpoint and goes on. At the
-end it compares with one process that was never stopped.
-Look at `first samples (epoch 0)` and the epochs after it, and at `accuracy
-(own share)` beside `accuracy (logged)`. --without changes one line of the
-script; EDITS says which one, and into what.
+the demo. It runs the script twice, like a job that is stopped after two epochs
+and started again: the second run finds the checkpoint and continues. At the
+end, the result is compared with one process that was never stopped.
+Look at `first samples (epoch 0)` and at those of the later epochs, and compare
+`accuracy (own share)` with `accuracy (logged)`. --without changes one line of
+the script; EDITS, in the code, shows which line, and what it becomes.
 
 Try    --without set_epoch   the same order in every epoch
        --without no_sync     an all-reduce for every micro-batch
@@ -34,19 +34,19 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817 - its usual name
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
-MICRO_BATCH, MICRO_BATCHES = 4, 4  # samples of one rank at a time, and how often before it makes a step
+MICRO_BATCH, MICRO_BATCHES = 4, 4  # samples in a rank's micro-batch, and micro-batches in a step
 SAMPLES, EPOCHS = 192, 4
 
 
 def join() -> torch.device:
-    """Join the other ranks, and return this rank's device. Here GPUs and CPUs differ most."""
+    """Join the other ranks, and return this rank's device. This is where GPUs and CPUs differ most."""
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
         torch.cuda.set_device(local_rank)
         dist.init_process_group("nccl")
         return torch.device("cuda", local_rank)
 
-    dist.init_process_group("gloo", timeout=timedelta(minutes=1))  # a timeout for demos
+    dist.init_process_group("gloo", timeout=timedelta(minutes=1))  # short, because this is a demo
     return torch.device("cpu")
 
 
@@ -127,8 +127,8 @@ def evaluate(model: torch.nn.Module, held_out: Dataset, device: torch.device) ->
     return (total[0] / total[2]).item(), (total[1] / total[2]).item()
 
 
-# From here on it is the demo: what is trained, what is left out, and what is compared.
-EDITS = {  # what --without makes of a line above
+# The rest is the demo: what is trained, what is left out, and what is compared.
+EDITS = {  # what --without turns a line above into
     "sampler": ("DistributedSampler(data, seed=0)", "DistributedSampler(data, num_replicas=1, rank=0)"),
     "set_epoch": ("sampler.set_epoch(epoch)", "pass"),
     "no_sync": ("ddp.no_sync()", "nullcontext()"),
@@ -145,7 +145,7 @@ all_reduces = 0
 
 
 class Points(Dataset):
-    """Points of a plane, to be told apart by the sign of x1 * x2. It notes which samples are read."""
+    """Points in a plane, labeled by the sign of x1 * x2. The dataset records which samples are read."""
 
     def __init__(self, number: int, seed: int) -> None:
         self.x = torch.randn(number, 2, generator=torch.Generator().manual_seed(seed))
@@ -177,7 +177,7 @@ def count_all_reduces(ddp: DDP) -> None:
 
 
 def leave_out(name: str) -> None:
-    """Edit one line of the script, as you would in an editor."""
+    """Change one line of the script, as you would in an editor."""
     old, new = EDITS[name]
     for function in train, evaluate:
         lines, first = inspect.getsourcelines(function)
@@ -188,7 +188,7 @@ def leave_out(name: str) -> None:
 
 
 def one_process(data: Points, device: torch.device) -> tuple[torch.nn.Module, list[torch.Tensor]]:
-    """Train as one process would that has all samples of a step and is never stopped."""
+    """Train as one process would if it had all samples of each step and were never stopped."""
     torch.manual_seed(0)
     model, norms = network().to(device), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -205,29 +205,29 @@ def one_process(data: Points, device: torch.device) -> tuple[torch.nn.Module, li
 
 
 def check_samples(data: Points, without: str | None, device: torch.device) -> None:
-    """Look at which samples each rank has read in each epoch, and how often all ranks together have."""
+    """Show which samples each rank read in each epoch, and how often each sample was read by all ranks together."""
     epochs = torch.tensor(data.read).chunk(EPOCHS)
     for epoch, samples in enumerate(epochs):
         which = f"epoch {epoch}"
         print(f"first samples ({which}): {' '.join(map(str, samples[:3].tolist()))}")
     times = torch.bincount(epochs[0], minlength=len(data)).to(device)
     dist.all_reduce(times)
-    print(f"samples of an epoch: {len(epochs[0])}")
-    print(f"times that each is read: {times.min()} to {times.max()}")
+    print(f"own samples in an epoch: {len(epochs[0])}")
+    print(f"times each sample is read: {times.min()} to {times.max()}")
     if without == "sampler":
-        assert times.eq(dist.get_world_size()).all(), "without a sampler every rank reads all the samples"
+        assert times.eq(dist.get_world_size()).all(), "with a sampler for one rank, every rank reads all the samples"
     else:
         assert times.eq(1).all(), "with the sampler each sample is read once in an epoch, by one rank"
     if without == "set_epoch":
         assert all(torch.equal(a, b) for a, b in pairwise(epochs)), "without set_epoch every epoch has the same order"
     else:
-        assert not any(torch.equal(a, b) for a, b in pairwise(epochs)), "set_epoch gives each epoch another order"
+        assert not any(torch.equal(a, b) for a, b in pairwise(epochs)), "set_epoch gives each epoch a new order"
 
 
 def check_steps(norms: list[torch.Tensor], alone: list[torch.Tensor], without: str | None) -> None:
-    """Look at the exchanges and the gradient of a step, beside those of one process."""
+    """Count the all-reduces of a step, and compare its gradient with that of one process."""
     ratio = (norms[0] / alone[0]).item()
-    print(f"all-reduces of a step: {all_reduces / len(norms):.0f}")
+    print(f"all-reduces per step: {all_reduces / len(norms):.0f}")
     print(f"gradient norm / one process: {ratio:.3f}")
     if without == "no_sync":
         assert all_reduces == MICRO_BATCHES * len(norms), "without no_sync every micro-batch costs an all-reduce"
@@ -235,11 +235,11 @@ def check_steps(norms: list[torch.Tensor], alone: list[torch.Tensor], without: s
         assert all_reduces == len(norms), "with no_sync a step costs one all-reduce of the gradients"
     if without == "division":
         assert abs(ratio - MICRO_BATCHES) < 0.05, (
-            "without the division the gradient is too large by the number of micro-batches"
+            "without the division, the gradient is as many times too large as there are micro-batches"
         )
     elif without != "sampler":
         assert abs(ratio - 1) < 0.01, (
-            "up to rounding to 16 bits, the gradient of the first step is that of one process with all samples"
+            "up to 16-bit rounding, the first step's gradient has the same norm as that of one process with all samples"
         )
 
 
@@ -252,11 +252,11 @@ def check_log(folder: Path, model: torch.nn.Module, held_out: Points, without: s
         right = model(held_out.x.to(device)).argmax(dim=1).cpu() == held_out.y
     whole, share, logged = right.float().mean(), right[::world].float().mean(), float(lines[-1][2])
     print(f"accuracy (one process): {whole:.3f}")
-    assert [int(epoch) for epoch, *_ in lines] == list(range(EPOCHS)), "the second start goes on where the first ended"
+    assert [int(epoch) for epoch, *_ in lines] == list(range(EPOCHS)), "the second run continues where the first ended"
     if without == "all_reduce":
-        assert abs(logged - share) < 1e-3 < abs(logged - whole), "without the all-reduce rank 0 logs its own share"
+        assert abs(logged - share) < 1e-3 < abs(logged - whole), "without all-reduce, rank 0 logs only its own share"
     else:
-        assert abs(logged - whole) < 1e-3, "rank 0 logs the accuracy of all held-out samples"
+        assert abs(logged - whole) < 1e-3, "rank 0 logs the accuracy over all held-out samples"
 
 
 def check_weights(model: torch.nn.Module, alone: torch.nn.Module, without: str | None) -> None:
@@ -264,28 +264,28 @@ def check_weights(model: torch.nn.Module, alone: torch.nn.Module, without: str |
     gap = max((a - b).abs().max().item() for a, b in zip(model.parameters(), alone.parameters(), strict=True))
     print(f"weight gap to one process: {gap:.4f}")
     if without == "optimizer":
-        assert gap > 0.05, "without the optimizer's momentum the resumed training takes another way"
+        assert gap > 0.05, "without the optimizer's momentum, the resumed training takes a different path"
     elif without not in {"sampler", "set_epoch", "division"}:
-        assert gap < 0.02, "stopped and resumed, training ends where one process ends that was never stopped"
+        assert gap < 0.02, "stopped and resumed, training ends near the weights of one process that was never stopped"
 
 
 def compare(folder: Path, without: str | None, device: torch.device) -> None:
-    """Start the script twice, and compare what it has done with one process."""
+    """Run the script twice, and compare the result with that of one process."""
     data, held_out = Points(SAMPLES, seed=1), Points(50, seed=2)
     _, norms = train(data, held_out, folder, EPOCHS // 2, device)
     saved = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
     missing = network().load_state_dict(saved["model"], strict=False).missing_keys
     print(f"last epoch in checkpoint: {saved['epoch']}")
     print(f"first key in checkpoint: {next(iter(saved['model']))}")
-    print(f"keys that the model misses: {len(missing)}")
+    print(f"model keys not in checkpoint: {len(missing)}")
     if without == "module":
         assert len(missing) == len(saved["model"]), (
-            "saved from the wrapper, the checkpoint does not fit the model inside"
+            "saved from the DDP wrapper, the checkpoint does not fit the model inside it"
         )
         if dist.get_rank() == 0:
-            print("The second start would end with `Missing key(s) in state_dict`.")
+            print("The second run would fail with `Missing key(s) in state_dict`.")
         return
-    assert not missing, "saved from the model inside, the checkpoint fits a model without DDP"
+    assert not missing, "saved from ddp.module, the checkpoint fits a model without DDP"
     model, later_norms = train(data, held_out, folder, EPOCHS, device)
     alone, its_norms = one_process(data, device)
     check_log(folder, model, held_out, without)
@@ -295,14 +295,14 @@ def compare(folder: Path, without: str | None, device: torch.device) -> None:
 
 
 def main() -> None:
-    """Start the script, delete its files at the end."""
+    """Run the demo, and delete its files at the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--without", choices=list(EDITS), help="leave out one line of the script")
+    parser.add_argument("--without", choices=list(EDITS), help="leave out or change this part of the script")
     without, world = parser.parse_args().without, int(os.environ["WORLD_SIZE"])
     if SAMPLES % (MICRO_BATCH * MICRO_BATCHES * world):
         raise SystemExit("This demo compares whole steps: it needs 1, 2, 3, 4, 6 or 12 ranks.")
     if without in {"sampler", "all_ranks", "all_reduce"} and world < 2:
-        raise SystemExit(f"--without {without} needs 2 ranks or more: one rank is all ranks.")
+        raise SystemExit(f"--without {without} needs 2 ranks or more: on one rank it changes nothing.")
     if without:
         leave_out(without)
 

@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/uneven_inputs.py
 
-Rank r has r more batches than rank 0, and the same loop runs without and with
-Join. Each step of DDP is an all-reduce of all ranks, so without Join the step
-after rank 0's last one never ends, while rank 0 itself sees no error: look at
-`end (no join)`. In a Join context a rank without batches shadows the others:
-it joins their all-reduces with zeros, and gets the final weights from the
-last rank. Look at `steps shadowed`, and at the weights when the rank's own
-batches are done and when all are done.
+Rank r has r more batches than rank 0, and the same loop runs first without Join,
+then with it. Each step of DDP needs an all-reduce by all ranks, so without Join
+the step after rank 0's last one never ends, while rank 0 itself sees no error:
+look at `end (no join)`. In a Join context, a rank without batches shadows the
+others: it contributes zeros to their all-reduces, and gets the final weights
+from the last rank. Look at `steps shadowed`, and at the weights when the rank's
+own batches are done and when all ranks' batches are done.
 
-Try    --divide live     late batches count for more
+Try    --divide live     divides by the ranks still training: late batches count for more
        --throw           stop all ranks as soon as one runs out
        --surplus 3       rank r has 3r more batches than rank 0
 """
@@ -44,12 +44,12 @@ class Shadow(Joinable, JoinHook):
         return self
 
     def main_hook(self) -> None:
-        """Count the step; DDP's own hook joins its all-reduces with zeros."""
+        """Count the step; DDP's own hook contributes zeros to the all-reduces."""
         self.steps += 1
 
 
 def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[int]:
-    """Make a step with each batch; yield the number of steps so far."""
+    """Take a step with each batch; yield the number of steps so far."""
     for step, (x, y) in enumerate(batches, 1):
         ddp.zero_grad()
         torch.nn.functional.mse_loss(ddp(x), y).backward()
@@ -58,13 +58,13 @@ def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.
 
 
 def train_without_join(batches: list, timeout: float) -> None:
-    """Train with plain DDP, in a group of its own, over Gloo: after a timeout it is of no use."""
+    """Train with plain DDP, in a separate group over Gloo: after a timeout a group is useless."""
     rank = dist.get_rank()
     group = dist.new_group(timeout=timedelta(seconds=timeout), backend="gloo")
     plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
     steps, error = 0, ""
     if rank == 0:
-        print(f"Without Join an all-reduce that is missing a rank times out after {timeout:g} s.")
+        print(f"Without Join, an all-reduce that is missing a rank times out after {timeout:g} s.")
     try:
         for steps in train(plain, batches):
             print(f"batches left (no join): {len(batches) - steps}")
@@ -72,7 +72,7 @@ def train_without_join(batches: list, timeout: float) -> None:
         error = str(wrong)
     print(f"steps (no join): {steps}")
     print(f"end (no join): {'timeout' if error else 'no error'}")
-    assert steps == BASE, "without Join no rank makes more steps than the rank with the fewest batches"
+    assert steps == BASE, "without Join, no rank takes more steps than the rank with the fewest batches"
     assert bool(error) == (rank > 0), "the rank that ran out sees no error; the ranks with batches left do"
 
 
@@ -80,8 +80,8 @@ def train_with_join(ddp: DistributedDataParallel, batches: list, longest: int, a
     """Run the same loop in a Join context. `ddp.join()` is short for `Join([ddp])`."""
     shadow, mine = Shadow(ddp), [(x.to(ddp.device), y.to(ddp.device)) for x, y in batches]
     if dist.get_rank() == 0:
-        print("With Join a rank without batches shadows: it joins with zeros.")
-    divide_by_all = args.divide == "all"  # for the hook of DDP: does a rank without batches count as one?
+        print("With Join, a rank without batches shadows the rest: it contributes zeros.")
+    divide_by_all = args.divide == "all"  # for DDP's hook: does a rank without batches still count?
     try:
         with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
             for steps in train(ddp, mine):
@@ -95,9 +95,9 @@ def train_with_join(ddp: DistributedDataParallel, batches: list, longest: int, a
     print(f"steps shadowed: {shadow.steps}")
     print(f"weights (all done): {show(ddp.module.weight)}")
     if args.throw:
-        assert steps == BASE, "with throw every rank stops after as many steps as the rank with the fewest batches"
+        assert steps == BASE, "with --throw, every rank stops after as many steps as the rank with the fewest batches"
     else:
-        assert steps == len(mine), "in a Join context every rank trains with all of its batches"
+        assert steps == len(mine), "in a Join context, every rank trains on all of its batches"
         assert steps + shadow.steps == longest, "a rank shadows until the rank with the most batches is done"
 
 
@@ -127,13 +127,15 @@ def show(weights: torch.Tensor) -> str:
 def main() -> None:
     """Train without Join, train with it, compare with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--surplus", type=int, default=1, help="batches that each rank has more than the one before it")
-    parser.add_argument("--divide", choices=["all", "live"], default="all", help="gradients are divided by which ranks")
+    parser.add_argument("--surplus", type=int, default=1, help="how many more batches a rank has than the one before")
+    parser.add_argument(
+        "--divide", choices=["all", "live"], default="all", help="divide gradients by all ranks or by the live ones"
+    )
     parser.add_argument("--throw", action="store_true", help="let Join stop all ranks when one runs out")
-    parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a collective without Join may take")
+    parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a collective may take without Join")
     args = parser.parse_args()
     if args.surplus < 1:
-        raise SystemExit("--surplus needs 1 or more: with as many batches on every rank there is nothing to see.")
+        raise SystemExit("--surplus needs 1 or more: with the same number on every rank there is nothing to see.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -142,7 +144,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
     rank, world = dist.get_rank(), dist.get_world_size()
 
-    # All batches are known to all, so that one process can check the result; a rank trains with its own.
+    # Every rank knows all batches, so that it can compute the result of one process; it trains on its own.
     data, batches = torch.Generator().manual_seed(3), []
     for peer in range(world):
         xs = torch.randn(BASE + args.surplus * peer, 4, 2, generator=data)
@@ -159,7 +161,7 @@ def main() -> None:
     assert torch.allclose(ddp.module.weight.cpu(), expected, atol=1e-5), (
         "every rank ends with the weights of one process that holds all batches"
     )
-    del ddp  # before the group: DDP still refers to them
+    del ddp  # before the group is destroyed: DDP still refers to it
     dist.destroy_process_group()
 
 

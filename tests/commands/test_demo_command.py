@@ -34,7 +34,7 @@ def test_a_demo_in_a_pipe_prints_plain_lines():
     ran = ddpquiz("demo", "allreduce", "--nproc", "2", "--", "--size", "4")
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert lines[0] == snapshot("All-reduce: every rank brings a tensor, every rank leaves with the sum.")
+    assert lines[0] == snapshot("All-reduce: every rank brings a tensor, and every rank leaves with the sum.")
     assert lines[1].startswith("2 ranks on ")
     assert "rank 1  bytes sent (ring): 16" in lines
     assert lines[-1].startswith("done in ")
@@ -282,7 +282,10 @@ def test_a_demo_explains_its_knobs():
     ran = ddpquiz("demo", "allreduce", "--", "--help")
     assert ran.returncode == 0
     assert ran.stdout.startswith("All-reduce: every rank brings a tensor")
-    assert "\n  ddpquiz demo allreduce -- --size 6\n      a tensor that 4 ranks cannot divide evenly\n" in ran.stdout
+    assert (
+        "\n  ddpquiz demo allreduce -- --size 6\n      a tensor that does not divide evenly among 4 ranks\n"
+        in ran.stdout
+    )
     assert "--size" in ran.stdout.partition("options:")[2]
     assert ddpquiz("demo", "allreduce", "--help").stdout == ran.stdout
     assert ddpquiz("demo", "--help").stdout.startswith("Usage: ddpquiz demo")
