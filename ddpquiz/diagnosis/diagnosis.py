@@ -169,6 +169,7 @@ _OF_ADVICE = {
     TAGS: "point-to-point",
     SIZES: "point-to-point",
     SMALLER: "training-memory",
+    ADVICE["raised"]: "debug-tooling",
 }
 _OF_CALLS = {JOIN: "process-group-init", FORM: "process-group-init", "recv": "point-to-point", "send": "point-to-point"}
 

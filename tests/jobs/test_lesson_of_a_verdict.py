@@ -31,7 +31,7 @@ def test_each_kind_of_verdict_has_a_concept_that_exists():
         (Diagnosis("order", (1,), "", (RankPosition((0,), "recv of 4 float32 from rank 1"),)), "point-to-point"),
         (Diagnosis("late", (1,), "", (RankPosition((0,), "init_process_group"),)), "process-group-init"),
         (Diagnosis("dead", (1,), "", advice=f"{diagnosis.SMALLER}, or fewer ranks."), "training-memory"),
-        (Diagnosis("dead", (1,), "", advice=diagnosis.ADVICE["raised"]), "elastic-restart"),
+        (Diagnosis("dead", (1,), "", advice=diagnosis.ADVICE["raised"]), "debug-tooling"),
     ],
 )
 def test_what_happened_decides_which_concept_explains_it(found, concept):

@@ -116,6 +116,7 @@ def test_each_difference_has_a_row_in_the_documentation():
 # How a script ends, and what it prints on the way: a body for each way.
 ENDS = {
     "a hook for exceptions": "sys.excepthook = lambda kind, error, trace: print('hook', error, trace.tb_lineno)\nraise ValueError(1)",
+    "a hook that prints the exception": "import traceback\nsys.excepthook = lambda kind, error, trace: traceback.print_exception(error)\ndef f():\n    1 / 0\ntry:\n    f()\nexcept ZeroDivisionError:\n    raise ValueError('bad')",
     "a hook that exits": "sys.excepthook = lambda *_: os._exit(7)\nraise ValueError('bad')",
     "a hook that fails": "sys.excepthook = lambda *_: 1 / 0\nraise ValueError('bad')",
     "an exception": "def f():\n    raise ValueError('bad')\nf()",

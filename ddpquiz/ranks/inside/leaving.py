@@ -112,8 +112,8 @@ def _call(work: Callable[[Any], object], of: object) -> None:
             said = {"exc_type": type(error), "exc_value": error, "exc_traceback": error.__traceback__}
             sys.unraisablehook(types.SimpleNamespace(**said, err_msg=None, object=of))
             return
+        _hide_our_frames(error)
         shown = traceback.TracebackException.from_exception(error)
-        _remove_our_frames(shown)
         is_closed = isinstance(error, ValueError) or getattr(error, "errno", 0) in (errno.EBADF, errno.EPIPE)
         if is_closed and not any(is_own(frame.filename) for frame in shown.stack):
             return
@@ -141,10 +141,8 @@ def exit_status(code: object) -> int:
 
 def send_error(error: BaseException, writer: EventWriter) -> None:
     """Send an exception with its traceback, without our own frames."""
+    _hide_our_frames(error)
     shown = traceback.TracebackException.from_exception(error)
-    last = shown.stack[-1].filename if shown.stack else ""
-    if not is_ours(last) or is_between(last):  # else the bug is ours
-        _remove_our_frames(shown)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = f"{type(error).__module__}.{name}"
@@ -157,17 +155,14 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
 
 def call_excepthook(error: BaseException, writer: EventWriter, status: int) -> int:
     """Call the script's sys.excepthook as Python would, and return the exit status: `status`, unless the hook exits."""
-    trace = error.__traceback__
-    while trace and is_ours(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
     try:
-        sys.excepthook(type(error), error, trace)
+        sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as end:
         return status_of(end, writer)
     except BaseException as wrong:  # noqa: BLE001  # whatever the script's code does there
+        _hide_our_frames(wrong)
         shown = traceback.TracebackException.from_exception(wrong)
-        _remove_our_frames(shown)
-        original = traceback.format_exception(type(error), error, trace)
+        original = traceback.format_exception(error)
         said = ["Error in sys.excepthook:\n", *shown.format(), "\nOriginal exception was:\n", *original]
         print("".join(said), end="", file=sys.stderr)
     return status
@@ -196,10 +191,32 @@ def _message(error: BaseException) -> str:
         return "<exception str() failed>"  # as Python prints it
 
 
-def _remove_our_frames(shown: traceback.TracebackException) -> None:
-    """Remove our frames from a traceback, and from those of the exceptions that led to it."""
-    left = [shown]
+def _hide_our_frames(error: BaseException) -> None:
+    """Remove our frames from the traceback of an exception, and of those that led to it, unless the bug is ours.
+
+    They leave the exception itself: hooks that the script or torch has set print that.
+    """
+    last = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    if last and is_ours(file := last.tb_frame.f_code.co_filename) and not is_between(file):
+        return
+    left, seen = [error], set[int]()
     while left:
         each = left.pop()
-        each.stack[:] = [frame for frame in each.stack if not is_ours(frame.filename)]
-        left += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+        seen.add(id(each))
+        each.__traceback__ = _of_others(each.__traceback__)
+        causes = (each.__cause__, each.__context__)
+        left += [cause for cause in causes if cause is not None and id(cause) not in seen]
+
+
+def _of_others(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback without our frames."""
+    frames = []
+    while trace:
+        if not is_ours(trace.tb_frame.f_code.co_filename):
+            frames.append(trace)
+        trace = trace.tb_next
+    for frame in reversed(frames):
+        trace = types.TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return trace
