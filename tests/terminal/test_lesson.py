@@ -53,8 +53,7 @@ Commands
     │ [rank 0] sum: 10
     │ [rank 1] sum: 10
 
-  `ddpquiz demo allreduce --copy .` writes the script `allreduce.py` into this
-  folder.
+  To get `demos/allreduce.py`: `ddpquiz demo allreduce --copy demos`
 
 Mistakes
   wrong    Log the sum as the mean.

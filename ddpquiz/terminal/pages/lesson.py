@@ -1,6 +1,5 @@
 """The page of a concept: why, the lesson, commands, mistakes, what to remember, demos, and what comes next."""
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -15,10 +14,7 @@ from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.pages.item import answer_in_words, asked_view
-from ddpquiz.terminal.pages.lesson_steps import diff, markdown_of, result_parts, said_of, text_parts
-
-_SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
-
+from ddpquiz.terminal.pages.lesson_steps import diff, markdown_of, result_parts, said_of, script_notes, text_parts
 
 A_TEST = 10  # questions of a test, unless another count is asked for
 
@@ -49,16 +45,14 @@ def lesson(
             parts += section(
                 f"Step {number} of {len(concept.steps)}", *spaced(step_parts(step, concept.asked_in(step)))
             )
-        parts += section("More", markdown(concept.more)) if concept.more else []
+        notes = script_notes(concept.more, concept.id)
+        parts += section("More", *spaced([markdown(concept.more), *notes])) if concept.more else []
     else:
         parts += section("Lesson", markdown(concept.lesson))
     if here:
         parts += section("On your machine", *here)
     if concept.commands:
-        scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
-        pack = concept.id.rpartition("/")[0]
-        copies = "`ddpquiz demo {1} --copy .` writes the script `{0}.py` into this folder."
-        notes = (prose(copies.format(name, f"{pack}/{name}" if pack else name), "quiet") for name in scripts)
+        notes = script_notes("\n".join(command.run for command in concept.commands), concept.id)
         parts += section("Commands", *spaced([*map(_command, concept.commands), *notes]))
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes))) if concept.mistakes else []
     parts += section("Remember", bullets(map(prose, concept.remember))) if concept.remember else []

@@ -23,6 +23,7 @@ _TAB = "    "
 _CODE_SPAN = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 _BEGINS_BLOCK = re.compile(r"\s|[#>|=]|[-+*](\s|$)|---|\*\*\*|\d+[.)]\s|[`~]{3}")  # what makes a line more than prose
 _MARK = re.compile(r"[\\<\[_`]|\*\*\*|\s\n")  # what Markdown reads inside a paragraph, and `prose` does not
+_SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 WAITS = "The ranks wait: no call ends, and no error is raised."
 
 
@@ -123,6 +124,14 @@ def markdown_of(text: str) -> RenderableType:
     from ddpquiz.terminal.kit.markdown import markdown
 
     return markdown(text)
+
+
+def script_notes(text: str, concept_id: str) -> list[Text]:
+    """Say how to get the demos' scripts that a text runs: an installed program has no `demos/` in this folder."""
+    pack = concept_id.rpartition("/")[0]
+    note = "To get `demos/{0}.py`: `ddpquiz demo {1} --copy demos`"
+    names = dict.fromkeys(_SCRIPT.findall(text))
+    return [prose(note.format(name, f"{pack}/{name}" if pack else name), "quiet") for name in names]
 
 
 def _plain_blocks(text: str) -> list[RenderableType] | None:

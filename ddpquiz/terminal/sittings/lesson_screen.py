@@ -44,6 +44,7 @@ from ddpquiz.terminal.pages.lesson_steps import (
     listing_view,
     markdown_of,
     result_parts,
+    script_notes,
     text_parts,
     values_table,
 )
@@ -246,7 +247,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
 
     def _more(self) -> RenderableType:
-        return Group(header(self.concept.title, "more"), Text(), markdown_of(self.concept.more))
+        more, notes = self.concept.more, script_notes(self.concept.more, self.concept.id)
+        return Group(header(self.concept.title, "more"), Text(), *spaced([markdown_of(more), *notes]))
 
     def _drawn(self) -> RenderableType:
         step = self.step
