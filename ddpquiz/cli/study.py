@@ -35,7 +35,8 @@ class StudyOptions(StudyChoice):
         typer.Option(help="The share of due cards that you want to recall, from now on. [initially: 0.9]"),
     ] = None
     every: Annotated[
-        bool, typer.Option("--all", help="Also ask new cards of concepts that you know well and of unread extra pages.")
+        bool,
+        typer.Option("--all", help="Also show new cards of concepts that you know well and of unread extra pages."),
     ] = False
     taught: Annotated[bool, typer.Option("--taught", help="Leave out cards that only a lesson's extra pages tell.")] = (
         False

@@ -250,7 +250,8 @@ def instruction(question: Question) -> str:
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them on one line, separated by spaces."
-    return HOW[question.kind]
+    how = HOW[question.kind]
+    return f"{how.removesuffix('.')}, in {question.unit}." if question.unit else how
 
 
 _PREFIXES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "m": -3, "u": -6, "n": -9}

@@ -144,6 +144,11 @@ class Strength:
     belief: Belief = field(default=Belief(), repr=False)
     pieces: Mapping[str, Evidence] = field(default_factory=dict, repr=False)  # of evidence, by item
 
+    @property
+    def has_verdict(self) -> bool:
+        """Whether there are enough answers to judge by."""
+        return self.answers >= _ENOUGH
+
     def __str__(self) -> str:
         """The verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
         if self.answers < _ENOUGH:

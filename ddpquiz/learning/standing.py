@@ -133,7 +133,7 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     wait = _waiting(stages, concepts)
     unseen = [card for card in cards if card.key not in seen and card.key not in wait]
     offered = sort_new(unseen, unread(progress, concepts), _proven(strong)).offered
-    untested = [concept for concept in concepts if concept.id not in here]
+    untested = [concept for concept in concepts if not _was_tested(concept, here.get(concept.id))]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
     passed = [lab for lab in progress.labs().values() if lab.passed]
@@ -212,6 +212,11 @@ def streak(days: Iterable[date], today: date) -> int:
     return count
 
 
+def _was_tested(concept: Concept, known: Strength | None) -> bool:
+    """Whether a test had enough answers for a verdict, or all that there are; one left early is offered again."""
+    return known is not None and (known.has_verdict or known.answers >= len(concept.questions))
+
+
 def _labels(concepts: Iterable[Concept], known: Mapping[str, Strength]) -> Counter[Label]:
     return Counter(known[concept.id].label if concept.id in known else Label.UNKNOWN for concept in concepts)
 
@@ -242,10 +247,10 @@ def advise(now: Standing) -> list[Advice]:
     Cards that only come again today can wait until after the next lesson.
     """
     found: list[Advice] = []
-    counts = ((now.due, "due"), (now.again, "coming again"))
+    counts = ((now.due, "due"), (now.again, "to repeat"))
     cards = " and ".join(f"{plural(count, 'card')} {what}" for count, what in counts if count)
     if now.due:
-        most = f"; a sitting asks {CARDS_A_SITTING}" if now.due > CARDS_A_SITTING else ""
+        most = f"; a sitting has {CARDS_A_SITTING}" if now.due > CARDS_A_SITTING else ""
         found.append(Advice(Act.STUDY, "ddpquiz study", cards + most))
     if now.path and now.path.current:
         where = now.path.position.partition(": ")[2]

@@ -22,7 +22,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal = sample(home, "study", "ring", "ddp", "--count", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
-    terminal.press("1", "Card 2/3 · 1 coming again · ring")
+    terminal.press("1", "Card 2/3 · 1 to repeat · ring")
     assert log(home) == [("review", "ring/one", 1, None)]  # saved before the next card was painted
     terminal.press("u", "Back of one")
     terminal.press("3", "see again in 2 days · u undo")
@@ -144,7 +144,7 @@ def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
 def test_the_next_sitting_goes_on_where_the_last_one_ended_with_cards_that_come_again(home):
     piped(home, "study", "--count", "4", lines="\n1\n\n2\n")
     said = piped(home, "study", "--count", "4").stdout
-    assert "Card 1/2 · 2 coming again · ring\nFront of three?" in said
+    assert "Card 1/2 · 2 to repeat · ring\nFront of three?" in said
     rest = piped(home, "study", "--count", "4", lines="\n3\n" * 4).stdout
     assert re.findall(r"Front of (\w+)", rest) == ["three", "four", "one", "two"]
     assert "Nothing is due." in piped(home, "study", "--new", "4").stdout  # new cards of this day, not of this sitting
@@ -165,11 +165,11 @@ def test_new_cards_are_counted_by_the_day(home):
 )
 def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
     said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
-    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; to continue: `(.*)`", said)
+    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) to repeat)?; to continue: `(.*)`", said)
     count, again, command = left.groups()
     header = piped(home, *command.split()[1:]).stdout
     assert f"Card 1/{count} ·" in header
-    assert (f"· {again} coming again" in header) == bool(again)
+    assert (f"· {again} to repeat" in header) == bool(again)
 
 
 def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
@@ -210,13 +210,13 @@ def test_another_retention_is_reported_and_used_until_the_next(home):
 def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
     said = piped(home, "study", *words.split(), lines="\n1\n").stdout
     left = re.search(
-        r"Left: (\d+) cards?, and 1 coming again; to continue: `([^:`]*)`(?: \(new cards done today: 1\))?\.",
+        r"Left: (\d+) cards?, and 1 to repeat; to continue: `([^:`]*)`(?: \(new cards done today: 1\))?\.",
         " ".join(said.split()),
     )
     count, command = left.groups()
     assert command.split() == ["ddpquiz", "study", *words.split()]
     again = piped(home, *command.split()[1:]).stdout
-    assert f" Card 1/{count} · 1 coming again · " in again
+    assert f" Card 1/{count} · 1 to repeat · " in again
     (one,) = re.findall(r"Front of (\w+)\?", again)
     assert one in {"two", "four"}  # the next one
     assert ("4 easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
@@ -245,7 +245,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
         progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
-    assert "Left out: 4 new of concepts that you know well (`--all` asks them)." in said
+    assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
     assert "Card 1/4 · ring" in piped(home, "study", "--all").stdout
 

@@ -123,7 +123,7 @@ def test_without_cards_the_forecast_is_one_line(progress):
 
 def test_cards_that_come_again_today_are_said_beside_those_that_are_due_as_home_says_them(progress):
     progress.review("ring/one", Grade.AGAIN, AT, TOOK)
-    assert "\n  1 card coming again today\n" in page(progress)
+    assert "\n  1 card to repeat today\n" in page(progress)
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
     assert "coming again" not in page(progress)
 

@@ -99,7 +99,7 @@ Next        enter  learn "The ring"
             lesson
 Also        s study · t test "DDP"
 
-Due         2 cards coming again.
+Due         2 cards to repeat.
 New         2 cards to learn today, from the lessons that you have begun
 Coming up   in the next seven days: none
 Streak      3 days in a row
@@ -169,7 +169,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat = at_home(progress)
     seat.meanwhile = lambda: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card coming again.\nNew         3 cards to learn today" in screen(press(seat, "s"))
+    assert "1 card to repeat.\nNew         3 cards to learn today" in screen(press(seat, "s"))
     assert seat.scene != before
 
 
@@ -204,9 +204,12 @@ def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_
     progress.review("ddp/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
     assert 't test "DDP"' in screen(seat)
-    for tested in ("ddp/q", "ring/q"):
+    for tested in ("ddp", "ring"):
         press(seat, "t")
-        answer(progress, tested, 1.0)
+        answer(progress, f"{tested}/q1", 1.0)
+        assert standing.advise(seat.look())[-1].concept.id == tested, "it was left early"
+        for number in (2, 3):
+            answer(progress, f"{tested}/q{number}", 1.0)
         press(seat, "s")  # home looks anew
     press(seat, "t")
     assert [place for place in seat.seen if place[0] == "test"] == [("test", "ddp"), ("test", "ring"), ("test", None)]
@@ -233,9 +236,9 @@ def test_what_is_due_is_said_once_when_one_leaves(progress):
     assert left_with(seat) == snapshot("You have not begun yet: `ddpquiz learn` opens the first lesson.\n")
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat = at_home(progress)
-    assert left_with(seat) == snapshot("1 card coming again. Due in the next seven days: none.\n")
+    assert left_with(seat) == snapshot("1 card to repeat. Due in the next seven days: none.\n")
     assert left_with(press(seat, "s")) == ""  # the sitting has said it
-    assert left_with(press(seat, "t")).startswith("1 card coming again.")
+    assert left_with(press(seat, "t")).startswith("1 card to repeat.")
 
 
 def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(progress):
@@ -243,14 +246,14 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for name in ("one", "two"):
         progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
     progress.review("ring/three", Grade.HARD, START, START - START)
-    assert "Due         2 cards due now, 1 coming again.\n" in screen(at_home(progress))
+    assert "Due         2 cards due now, 1 to repeat.\n" in screen(at_home(progress))
     progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due         1 card due now, 2 coming again.\n" in screen(at_home(progress))
-    assert "Next        enter  study\n            1 card due and 2 cards coming again\n" in screen(at_home(progress))
+    assert "Due         1 card due now, 2 to repeat.\n" in screen(at_home(progress))
+    assert "Next        enter  study\n            1 card due and 2 cards to repeat\n" in screen(at_home(progress))
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
     seat = at_home(progress)
-    assert "Due         1 card coming again.\n" in screen(seat)
+    assert "Due         1 card to repeat.\n" in screen(seat)
     press(seat, "s")
     assert seat.seen == [("study", False, 10)]
     for _ in range(3):
@@ -276,7 +279,7 @@ def test_where_more_is_due_than_a_sitting_asks_home_says_how_many_one_asks(progr
         progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
     assert "\n            2 cards due\n" in screen(at_home(progress))
     monkeypatch.setattr(standing, "CARDS_A_SITTING", 1)
-    assert "\n            2 cards due; a sitting asks 1\n" in screen(at_home(progress))
+    assert "\n            2 cards due; a sitting has 1\n" in screen(at_home(progress))
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):

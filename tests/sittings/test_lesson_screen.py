@@ -451,14 +451,17 @@ The ring
 2 cards   ▸ next  3 cards
 
 This lesson has 3 new cards. Recall them now, or leave them to `ddpquiz study`,
-which asks 10 new cards a day.
+which shows 10 new cards a day.
 
 enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
 """)
     for number in range(10):
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
-    assert "asks 10 new cards a day. You have begun 11 cards today, which is enough" in " ".join(screen(seat).split())
+    assert "shows 10 new cards a day. You have begun 11 cards today, which is enough" in " ".join(screen(seat).split())
     assert "so they can wait." in " ".join(screen(seat).split())
+    assert screen(seat).endswith("\nenter next concept · s skip · 1-2 stage · ? help · q quit"), (
+        "enter does what it says"
+    )
     for card in ("one", "two"):
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)

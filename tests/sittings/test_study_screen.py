@@ -120,7 +120,7 @@ def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress)
     seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
     assert screen(seat) == (
         snapshot("""\
-━━──────── Card 3/6 · 1 coming again · ring
+━━──────── Card 3/6 · 1 to repeat · ring
 see again in 2 days · u undo
 
 Front of three?
@@ -178,7 +178,7 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 new cards.
 
 Pace: 8 s per card.
-Left out: 3 new (`--count` asks more).
+Left out: 3 new (`--count` shows more).
 Due now: 0. In the next seven days: 2 (1 Tue, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
@@ -200,7 +200,7 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    left = "Left out: 4 new cards for other days (2 a day; `ddpquiz study --new 6` asks 4 more today). Due"
+    left = "Left out: 4 new cards for other days (2 a day; `ddpquiz study --new 6` adds 4 more today). Due"
     assert left in " ".join(screen(seat).split())
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
@@ -208,7 +208,7 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     assert "Done: 6 new cards." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert "Left out: 19 new cards for other days (1 a day; `ddpquiz study --new 27` asks 10 more today)." in " ".join(
+    assert "Left out: 19 new cards for other days (1 a day; `ddpquiz study --new 27` adds 10 more today)." in " ".join(
         told.split()
     )
     assert "limit" not in screen(seat)
@@ -378,7 +378,7 @@ def test_intervals_are_short(days, words):
 
 def test_a_hard_card_says_that_it_comes_once_more(progress):
     seat = press(studying(progress, CARDS), "space", "2")
-    assert "comes once more in this sitting, then in 1 day · u undo" in screen(seat)
+    assert "comes back once more in this sitting, then in 1 day · u undo" in screen(seat)
 
 
 def test_a_card_is_hidden_for_a_day_or_for_good_with_one_key_and_undo_takes_that_back(progress):
@@ -406,7 +406,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
     for _ in range(2):  # the same cards again
         seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
         assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
-        assert "Left out: 4 of the cards that you have seen (`--count` asks more).\n" in screen(seat)
+        assert "Left out: 4 of the cards that you have seen (`--count` shows more).\n" in screen(seat)
         assert "next sitting" not in screen(seat)
 
 
@@ -421,17 +421,17 @@ def test_what_was_set_is_said_before_the_first_card(progress):
 
 def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
-    assert "Left out: 4 new of concepts that you know well (`--all` asks them)." in screen(seat)
+    assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in screen(seat)
 
 
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):
     press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
     seat = studying(progress, CARDS[:3])
-    assert "Card 1/1 · 2 coming again · ring" in screen(seat)
+    assert "Card 1/1 · 2 to repeat · ring" in screen(seat)
     assert "Front of three?" in screen(seat)
-    assert "Due now: 0, and 2 coming again." in screen(press(seat, "q"))
+    assert "Due now: 0, and 2 to repeat." in screen(press(seat, "q"))
     seat = press(studying(progress, CARDS[:3]), "space", "3")
-    assert "Card 1/1 · once more · 1 coming again · ring" in screen(seat)
+    assert "Card 1/1 · once more · 1 to repeat · ring" in screen(seat)
     press(seat, "space", "3", "q")
     seat = studying(progress, CARDS[:3])
     assert screen(seat).startswith("────────── once more · ring\n")
@@ -455,7 +455,7 @@ Front of two?
 1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 9 days
 comes again in this sitting · u undo
 
-━━━─────── Card 3/3 · 1 coming again · ring
+━━━─────── Card 3/3 · 1 to repeat · ring
 Front of three?
 undone
 │ Back of two.

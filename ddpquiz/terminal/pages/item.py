@@ -112,8 +112,7 @@ def asked_view(item: Card | Question) -> list[RenderableType]:
         return [prose(item.front, "bold"), Text("Recall it.", style="quiet")]
     posed = sample(item)
     asked = posed.question
-    how = f"{instruction(asked)}{f' The unit is {plain(asked.unit)}.' if asked.unit else ''}"
-    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text(how, style="quiet")]
+    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text(plain(instruction(asked)), style="quiet")]
     if asked.code:
         parts.append(indented(numbered_code(asked.code) if asked.kind is Kind.SPOT else code(asked.code)))
     choices: list[Text] = []

@@ -134,7 +134,7 @@ def _share(share: Share) -> Text:
 def _forecast(now: Statistics, width: int) -> RenderableType:
     """Draw one column per day, today first: its bar, its count, and its name."""
     counts = (now.due, *now.ahead)
-    again = [Text(f"{plural(now.again, 'card')} coming again today")] if now.again else []
+    again = [Text(f"{plural(now.again, 'card')} to repeat today")] if now.again else []
     if not any(counts):
         return Group(Text(f"None now, and none in the next {AHEAD} days.", style="quiet"), *again)
     cell = max(4, len(f"{max(counts)}") + 1)

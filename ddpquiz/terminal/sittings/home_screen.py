@@ -331,6 +331,6 @@ def _new(now: Standing) -> str:
 
 def due(now: Standing) -> str:
     """How many cards are due now, and how many come again today."""
-    again = f"{now.again if now.due else plural(now.again, 'card')} coming again" if now.again else ""
+    again = f"{now.again if now.due else plural(now.again, 'card')} to repeat" if now.again else ""
     due = f"{plural(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
     return f"{', '.join(filter(None, (due, again)))}."

@@ -71,7 +71,7 @@ _CLOSE = Hotkey("esc", "back", "back to the step (or enter, u, m)", also=("m", "
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _MORE = (
-    "read the extra pages: more examples, measurements, rare details; once you have read them to the end, `study` asks "
+    "read the extra pages: more examples, measurements, rare details; once you have read them to the end, `study` has "
     "cards on them, too"
 )
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."

@@ -113,8 +113,17 @@ class PathScreen(SittingScreen):
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
         return Group(*head, stages(self.path), Text(), *where, Text())
 
+    @property
+    def _next_stage(self) -> PathStage | None:
+        """The stage that enter opens; None at the end, and where only new cards are left after enough of a day."""
+        now = self.path.current
+        if now and now.stage is StageName.CARDS and self.path.concept.in_steps:
+            memories = self.context.progress.memories()
+            return None if begun(memories, study_day(self.context.clock())) >= NEW_A_DAY else now
+        return now
+
     def keys(self) -> list[Hotkey]:
-        now, count = self.path.current, len(self.path.stages)
+        now, count = self._next_stage, len(self.path.stages)
         if self._reads:
             more = "show the next page; after the last one, go on to the next stage"
             on = Hotkey("enter", "go on", more, also=("space",))
@@ -128,23 +137,23 @@ class PathScreen(SittingScreen):
             Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
             else following,
-            Hotkey("s", "skip", "skip this stage") if now else None,
+            Hotkey("s", "skip", "skip this stage") if self.path.current else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
         ]
         return [*filter(None, keys), HELP, self.leave]
 
     def press(self, key: str) -> None:
-        now = self.path.current
+        now, enters = self.path.current, self._next_stage
         if self._reads:
             self._press_in_lesson(key)
-        elif key == "enter" and now:
-            self._open(now)
+        elif key == "enter" and enters:
+            self._open(enters)
         elif key == "s" and now:
             self._save(now.stage, StageState.SKIPPED)
         elif key.isdecimal() and 1 <= int(key) <= len(self.path.stages):
             self._open(self.path.stages[int(key) - 1])
-        elif key == "n" or (key == "enter" and not now):
+        elif key in ("n", "enter"):
             self._next_concept()
         elif key == "q":
             self.left = True
@@ -268,7 +277,9 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
         wait = f"This lesson has {plural(new, 'new card')}"
         them, they = ("it", "it") if new == 1 else ("them", "they")
         today = begun(context.progress.memories(), day)
-        back = f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which asks {NEW_A_DAY} new cards a day."
+        back = (
+            f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which shows {NEW_A_DAY} new cards a day."
+        )
         if today >= NEW_A_DAY:
             back += f" You have begun {today} cards today, which is enough for one day, so {they} can wait."
     elif ahead:
@@ -276,7 +287,7 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"
         back = f"{plural(ahead[soonest], 'card comes', 'cards come')} back {when}, in `ddpquiz study`."
     else:
-        back = "`ddpquiz study` asks its cards again, each just before you would forget it."
+        back = "`ddpquiz study` brings its cards back, each just before you would forget it."
     able = concept.able.removesuffix(".")
     return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
 

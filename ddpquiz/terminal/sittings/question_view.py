@@ -251,8 +251,7 @@ def judged(answer: Answer) -> list[RenderableType]:
 
 def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     """Draw a question without its options or lines; the line of a script that is `typed` so far is marked."""
-    unit = f" The unit is {plain(question.unit)}." if question.unit else ""
-    how = Text(instruction(question) + unit, style="quiet")
+    how = Text(plain(instruction(question)), style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
         parts += [_script_view(question, chosen_line(question, typed or "")), Text()]

@@ -408,7 +408,7 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyo
 
     `beyond` tells that the card is new, and that only the further pages of its lesson (`m`) say what it asks.
     """
-    again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
+    again = f"{sitting.coming_again} to repeat" if sitting.coming_again else ""
     made_due = "due after a missed question" if sitting.is_made_due else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
@@ -453,7 +453,7 @@ def _about_last(sitting: Sitting, *, has_demo: bool) -> str:
         case Return.SOON:
             return "comes again in this sitting · u undo"
         case Return.LAST:
-            return f"comes once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
+            return f"comes back once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
         case _:
             return "u undo" if cram else f"see again in {interval(done.days)} · u undo"
 
@@ -476,7 +476,7 @@ def more_key(held: int) -> Hotkey:
 
 def proven(count: int) -> str:
     """A sentence about the new cards that are left out because their concepts are strong."""
-    return f"Left out: {plural(count, 'new card')} of concepts that you know well; --all asks them, too."
+    return f"Left out: {plural(count, 'new card')} of concepts that you know well; --all shows them, too."
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
@@ -529,7 +529,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
     fills_up = min(chosen.due_held + chosen.later, len(chosen.cards) - len(left))  # to the limit that held these back
     count = len(left) - again + fills_up
     cards = plural(count, "card")
-    coming = f"{again if count else plural(again, 'card')} coming again"
+    coming = f"{again if count else plural(again, 'card')} to repeat"
     today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
     return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; to continue: `{command}`{today}."
 
@@ -553,7 +553,7 @@ def _due(sitting: Sitting, context: SittingContext) -> str:
     soon = forecast(study.due_soon(memories, day), day)
     graded = context.progress.grades(day)  # without those of a cram, which do not change the schedule
     again = study.coming_again(memories, graded)
-    due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+    due = f"{study.due_now(memories, day, graded)}{f', and {again} to repeat' if again else ''}"
     return f"Due now: {due}. In the next seven days: {soon}."
 
 
@@ -561,17 +561,17 @@ def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *
     """What each limit held back, and how to raise it, as one line; `begun` of `a_day` new cards were asked today."""
     parts: list[str] = []
     if cram and chosen.due_held:  # the next cram begins with the same cards
-        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` asks more)")
+        parts.append(f"{chosen.due_held} of the cards that you have seen (`--count` shows more)")
     elif chosen.due_held or chosen.later:
         counts = ((chosen.due_held, "due"), (chosen.later, "new"))
-        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` asks more)")
+        parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` shows more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        asks = f"`{command} --new {max(a_day, begun) + more}` asks {more} more today"
+        adds = f"`{command} --new {max(a_day, begun) + more}` adds {more} more today"
         new = plural(chosen.of_other_days, "new card")
-        parts.append(f"{new} for other days ({a_day} a day; {asks})")
+        parts.append(f"{new} for other days ({a_day} a day; {adds})")
     if chosen.proven_held:
-        parts.append(f"{chosen.proven_held} new of concepts that you know well (`--all` asks them)")
+        parts.append(f"{chosen.proven_held} new of concepts that you know well (`--all` shows them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
