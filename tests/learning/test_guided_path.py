@@ -207,7 +207,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
             "3 demo        ✓ done  allreduce, on real ranks\n"
             "4 cards       ▸ next  4 cards\n"
             "5 questions           2 questions\n"
-            "6 lab                 A fast ring, about 20 minutes\n\n"
+            "6 lab                 A fast ring, about 20 minutes, in ~/ddpquiz-labs/\n\n"
             "Next is stage 4 of 6: cards.\n\n"
             "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
         )

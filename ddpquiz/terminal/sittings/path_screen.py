@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -22,6 +23,7 @@ from ddpquiz.learning.guided_path import (
 )
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice, begun
+from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
@@ -303,6 +305,11 @@ def stages(path: GuidedPath) -> RenderableType:
     return columns(rows)
 
 
+def _shown(folder: Path) -> str:
+    """A folder as the shell writes it."""
+    return f"~/{folder.relative_to(Path.home())}" if folder.is_relative_to(Path.home()) else str(folder)
+
+
 def _about(path: GuidedPath, each: PathStage) -> str:
     link, lab = path.demo, path.lab
     match each.stage:
@@ -323,5 +330,5 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
             built = f"{each.count - each.left} of {each.count} passed; next: " if 0 < each.left < each.count else ""
-            return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
+            return plain(f"{built}{lab.title}, about {lab.minutes} minutes, in {_shown(own_labs_dir())}/")
     return ""
