@@ -67,7 +67,7 @@ def test_answers_that_are_put_in_are_named_and_set_as_code():
     text, agrees = shown(INSERTED, width=80)
     assert "It runs once for each answer, put in place of <option>.\n" in text
     assert (
-        "✓ right     dist.get_rank()\n            every rank prints 'ok'\n- not right dist.rank()\n            AttributeError: module"
+        "✓ right     dist.get_rank()\n            every rank prints 'ok'\n✗ wrong     dist.rank()\n            AttributeError: module"
         in text
     )
     assert agrees

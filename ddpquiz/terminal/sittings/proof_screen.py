@@ -219,7 +219,7 @@ def _below(text: str, columns: int) -> str:
 
 
 def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
-    mark = Text(f"{'✓ right':11}", style="good") if holds else Text("- not right", style="quiet")
+    mark = Text(f"{'✓ right':11}", style="good") if holds else Text("✗ wrong    ", style="quiet")
     text = code(option.text) if option.code else prose(option.text)
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
