@@ -130,7 +130,7 @@ def test_programs_run_only_after_consent_to_exactly_these_bytes(mine):
     question = loading.load().item("mine/first-concept/sum-of-ranks")
     with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
         ProofRunner().observe(Posed(question, {}, ()))
-    assert "programs: they will run on this machine with your rights" in run("trust", "mine").stdout
+    assert "programs: they will run on this machine with your permissions" in run("trust", "mine").stdout
     assert not may_run()
     assert run("trust", "mine", "--yes").stdout.endswith("The programs of mine may run.\n")
     allowed_pack("mine")

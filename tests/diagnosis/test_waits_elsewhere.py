@@ -100,8 +100,8 @@ def said(tmp_path, monkeypatch):
             thread.join()
             """,
             (
-                "No rank waits in a recorded call: ranks 0-2 in `thread.join()` at train.py:9 for thread loader. What holds "
-                "them there is not known."
+                "No rank waits in a recorded call: ranks 0-2 in `thread.join()` at train.py:9 for thread loader. It is "
+                "not known what keeps them there."
             ),
         ),
     ],

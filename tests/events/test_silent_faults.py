@@ -342,7 +342,7 @@ def test_more_threads_than_cores_are_counted(told):
     (said,) = told(THREADS.format(cores), "threads")
     assert said == (
         f"train.py:5: each of 2 ranks computes with {cores} threads, which is {2 * cores} threads on {cores} cores: "
-        f"they take turns. Use {plural(max(1, cores // 2), 'thread')} a rank (torch.set_num_threads)."
+        f"they take turns. Use {plural(max(1, cores // 2), 'thread')} per rank (torch.set_num_threads)."
     )
     assert told(THREADS.format(1), "thread") == []
 

@@ -22,7 +22,7 @@ from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.ranks import script as scripts
 from ddpquiz.ranks.inside import usage
 from ddpquiz.ranks.inside.after_import import after_import
-from ddpquiz.ranks.inside.leaving import exit_status, send_error
+from ddpquiz.ranks.inside.leaving import exit_status, hide_our_frames, send_error
 from ddpquiz.ranks.inside.rank_writer import UNKNOWN, RankWriter
 
 LAST = 20_000  # operations
@@ -155,7 +155,7 @@ def run(options: RecordOptions, target: str, args: Sequence[str], *, module: boo
         recording.status = 0
     except BaseException as error:
         recording.fail(error)
-        _hide_our_frames(error)
+        _print_without_our_frames(error)
         raise
 
 
@@ -173,10 +173,10 @@ def _run_as_main(path: str, target: str, args: Sequence[str], *, module: bool) -
     exec(compile(loader.get_data(path), path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
 
 
-def _hide_our_frames(error: BaseException) -> None:
+def _print_without_our_frames(error: BaseException) -> None:
     """Print the traceback of the error that ends the script without the frames that it has because of us."""
-    shown = error.__traceback__.tb_next.tb_next if error.__traceback__ and error.__traceback__.tb_next else None
-    hook = sys.excepthook
+    hide_our_frames(error)
+    shown, hook = error.__traceback__, sys.excepthook
 
     def print_error(kind: type[BaseException], value: BaseException, traceback: types.TracebackType | None) -> None:
         if value is error and shown:

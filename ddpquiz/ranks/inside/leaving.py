@@ -112,7 +112,7 @@ def _call(work: Callable[[Any], object], of: object) -> None:
             said = {"exc_type": type(error), "exc_value": error, "exc_traceback": error.__traceback__}
             sys.unraisablehook(types.SimpleNamespace(**said, err_msg=None, object=of))
             return
-        _hide_our_frames(error)
+        hide_our_frames(error)
         shown = traceback.TracebackException.from_exception(error)
         is_closed = isinstance(error, ValueError) or getattr(error, "errno", 0) in (errno.EBADF, errno.EPIPE)
         if is_closed and not any(is_own(frame.filename) for frame in shown.stack):
@@ -141,7 +141,7 @@ def exit_status(code: object) -> int:
 
 def send_error(error: BaseException, writer: EventWriter) -> None:
     """Send an exception with its traceback, without our own frames."""
-    _hide_our_frames(error)
+    hide_our_frames(error)
     shown = traceback.TracebackException.from_exception(error)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
@@ -160,7 +160,7 @@ def call_excepthook(error: BaseException, writer: EventWriter, status: int) -> i
     except SystemExit as end:
         return status_of(end, writer)
     except BaseException as wrong:  # noqa: BLE001  # whatever the script's code does there
-        _hide_our_frames(wrong)
+        hide_our_frames(wrong)
         shown = traceback.TracebackException.from_exception(wrong)
         original = traceback.format_exception(error)
         said = ["Error in sys.excepthook:\n", *shown.format(), "\nOriginal exception was:\n", *original]
@@ -191,7 +191,7 @@ def _message(error: BaseException) -> str:
         return "<exception str() failed>"  # as Python prints it
 
 
-def _hide_our_frames(error: BaseException) -> None:
+def hide_our_frames(error: BaseException) -> None:
     """Remove our frames from the traceback of an exception, and of those that led to it, unless the bug is ours.
 
     They leave the exception itself: hooks that the script or torch has set print that.
