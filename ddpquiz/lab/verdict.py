@@ -21,7 +21,7 @@ from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.diagnosis.diagnosis import SIZES
-from ddpquiz.diagnosis.root_cause import failed_in_communication
+from ddpquiz.diagnosis.root_cause import failed_in_communication, raised_before_hang
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
 from ddpquiz.events.formatting import format_seconds
@@ -107,9 +107,10 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
     if seen.end and not seen.end.ok:
         if failed_in_communication(seen) and (unlike := _unlike_sizes(file, finished)):
             return unlike
-        raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
-        if raised or (seen.end.rank is None and seen.raised and not seen.hung):
-            return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
+        failed = raised_before_hang(seen)
+        raised = failed.get(seen.end.rank) if seen.end.rank is not None else None
+        if raised or (seen.end.rank is None and failed and not seen.hung):
+            return _raised(raised or min(failed.values(), key=lambda each: each.time), lab, file, finished)
         return _ended_badly(finished, lab, file)
     left = [
         rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]

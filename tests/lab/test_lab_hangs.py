@@ -7,7 +7,10 @@ import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
+from ddpquiz.events.event import Hung, Raised
+from ddpquiz.events.run_state import RunState
 from ddpquiz.lab.checker import check_solution
+from ddpquiz.lab.verdict import FinishedRun, find_failure
 
 pytestmark = passed.ENGINE
 
@@ -31,13 +34,24 @@ SENTENCES = {
 def test_a_server_that_hangs_is_told_what_it_fails_to_do(tmp_path, name):
     file = tmp_path / STALE.file_name
     file.write_text(next(each.source for each in STALE.mutants if each.name == name))
-    for _ in range(4):  # on a busy machine, Gloo may report the connection of a rank that has ended instead
-        verdict = check_solution(STALE, file, fresh=9)
-        if verdict.outcome == "hang":
-            break
+    verdict = check_solution(STALE, file, fresh=9)
     assert (verdict.outcome, verdict.rank, verdict.sentence) == ("hang", 0, SENTENCES[name].format(line=verdict.line))
     assert (verdict.advice, verdict.line > 0) == ("", True)
     assert {each.file for each in verdict.waits} <= {str(file), str(STALE.check)}, "no line of torch or of the recorder"
+
+
+def test_what_a_rank_raises_while_the_ranks_of_a_hang_are_ended_is_not_the_fault(tmp_path):
+    file = tmp_path / STALE.file_name
+    file.write_text(next(each.source for each in STALE.mutants if each.name == "one step too few"))
+    events = list(check_solution(STALE, file, fresh=9).events)
+    (at,) = (number for number, event in enumerate(events) if isinstance(event, Hung))
+    echo = Raised(events[at].time + 0.01, 2, "RuntimeError", "Connection closed by peer", "")
+    events = [*events[: at + 1], echo, *events[at + 1 : -1], replace(events[-1], rank=2)]
+    seen = RunState()
+    for event in events:
+        seen.add(event)
+    verdict = find_failure(STALE, file, FinishedRun(STALE.runs[0], tuple(events), seen))
+    assert (verdict.outcome, verdict.rank) == ("hang", 0)
 
 
 def test_a_rank_that_waits_in_the_check_is_shown_there(tmp_path):
