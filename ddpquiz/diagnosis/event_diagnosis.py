@@ -259,14 +259,17 @@ def _of_any_source(waits: _Blocked, statuses: Mapping[int, RankStatus]) -> Diagn
     position = position_of(ranks, first.operation)
     others = {rank: statuses[rank] for rank in first.operation.members if rank not in waits}
     waited = f"{wait(ranks).capitalize()} in {call_at(first.operation)} for a message from any rank"
-    kinds: tuple[FaultKind, ...] = ("dead", "late")
+    kinds: tuple[FaultKind, ...] = ("dead", "late", "absent")
     for kind in kinds:
         culprits = tuple(rank for rank, status in others.items() if status.kind == kind)
         if culprits:
             became = what_became_of({rank: statuses[rank] for rank in culprits})
             sentence = f"{waited}, but {format_ranks(culprits)} sent none: {became}."
             positions = position, *(statuses[rank].position(rank) for rank in culprits)
-            return Diagnosis(kind, culprits, sentence, positions, first.group, first.members, advice=ADVICE[kind])
+            limits = _limits_of_absence(first.operation) if kind == "absent" else ()
+            return Diagnosis(
+                kind, culprits, sentence, positions, first.group, first.members, advice=ADVICE[kind], limits=limits
+            )
     ended = f", and {format_ranks(others)} finished without sending one" if others else ", but no rank sends one"
     return Diagnosis("missing", ranks, f"{waited}{ended}.", (position,), first.group, first.members, advice=MESSAGES)
 
@@ -566,18 +569,14 @@ def _of_leftover(state: RunState) -> Diagnosis | None:
         return None
     first = min(left, key=lambda each: each.arrived)  # whoever came first, the diagnosis reads the same
     operation, others = first.operation, tuple(first.awaited)
-    who, them = format_ranks(first.arrived), format_ranks(others)
-    sentence = f"Only {who} called {call_at(operation)}; {them} finished without it."
+    found = _of_extra_call(first, others, operation, state)
     if operation.op in POINT_TO_POINT:
         half = "receiving it" if operation.op == "send" else "sending that message"
-        sentence = f"{who.capitalize()} called {request_at(operation)}, and {them} finished without {half}."
-    if len(left) > 1:
-        sentence += f" In all, {len(left)} calls lack a counterpart."
-    return Diagnosis(
-        "missing", first.arrived, sentence, (position_of(first.arrived, operation), RankPosition(others, "finished")),
-        first.group, first.members, first.index,
-        advice=MESSAGES if operation.op in POINT_TO_POINT else ADVICE["missing"],
-    )  # fmt: skip
+        who, them = format_ranks(first.arrived).capitalize(), format_ranks(others)
+        sentence = f"{who} called {request_at(operation)}, and {them} finished without {half}."
+        found = replace(found, sentence=sentence, advice=MESSAGES)
+    more = f" In all, {len(left)} calls lack a counterpart." if len(left) > 1 else ""
+    return replace(found, sentence=f"{found.sentence}{more}")
 
 
 def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:

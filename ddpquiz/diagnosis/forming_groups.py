@@ -5,7 +5,7 @@ from typing import Any
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER, Diagnosis, FaultKind, RankPosition, until_timeout, wait
 from ddpquiz.diagnosis.rank_status import RankStatus, what_became_of
-from ddpquiz.diagnosis.root_cause import has_timed_out, timeout_of
+from ddpquiz.diagnosis.root_cause import has_timed_out, raised_before_hang, timeout_of
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import JOIN, Forming, Joining
 from ddpquiz.events.formatting import format_place, format_ranks
@@ -43,10 +43,12 @@ def unlike_groups(state: RunState) -> Diagnosis | None:
 
 def late_in_forming(state: RunState, statuses: Mapping[int, RankStatus], now: float) -> Diagnosis | None:
     """The diagnosis that names the rank for which others wait in new_group, or in init_process_group, until `now`."""
-    refused = {rank for rank, raised in state.raised.items() if not has_timed_out(raised)}  # such as for its arguments
+    failed = {rank for rank, raised in raised_before_hang(state).items() if not has_timed_out(raised)}
+    inside = state.groups.inside - failed
     for calls in state.groups.open.values():
-        waiting = {rank: call for rank, call in calls.items() if rank in state.groups.inside - refused}
-        missing = {member for call in waiting.values() for member in call.members if member in statuses.keys() - calls}
+        waiting = {rank: call for rank, call in calls.items() if rank in inside}
+        members = {member for call in waiting.values() for member in call.members}
+        missing = members & statuses.keys() - calls.keys()  # a script may name a rank that the job does not have
         if missing:
             callers = tuple(sorted(waiting))
             first = waiting[callers[0]]
