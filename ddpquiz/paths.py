@@ -104,11 +104,16 @@ def labs_dir() -> Path:
 def own_labs_dir() -> Path:
     """The folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one.
 
-    That is `ddpquiz-labs` in the current folder if it exists, else in the home folder, so that a lab which was begun is
-    found again wherever ddpquiz starts.
+    That is `ddpquiz-labs` in the current folder if it exists or there is no home folder, else in the home folder, so
+    that a lab which was begun is found again wherever ddpquiz starts.
     """
     named, here = os.environ.get("DDPQUIZ_LABS"), Path("ddpquiz-labs")
-    return Path(named) if named else here if here.is_dir() else Path("~").expanduser() / here
+    if named or here.is_dir():
+        return Path(named) if named else here
+    try:
+        return Path.home() / here
+    except RuntimeError:  # HOME is not set, and the system does not know this user, as in some containers
+        return here
 
 
 def recordings_dir() -> Path:

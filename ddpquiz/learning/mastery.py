@@ -151,7 +151,7 @@ class Strength:
 
     def __str__(self) -> str:
         """The verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
-        if self.answers < _ENOUGH:
+        if not self.has_verdict:
             return self.short
         word = f"{self.label.words} yet" if self.label is Label.UNKNOWN else self.label
         return f"Based on {self.answers} answers: probably {self.share} ({word})"
@@ -164,13 +164,13 @@ class Strength:
     @property
     def short(self) -> str:
         """The verdict where there is little room; MEANING belongs below."""
-        if self.answers < _ENOUGH:
+        if not self.has_verdict:
             return f"{self.label.words} yet" if self.answers else "no answers yet"
         return f"{'probably' if self.label is Label.UNKNOWN else f'{self.label},'} {self.share}"
 
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
         """What would change the label; `questions` are those of the concept, each with level and chance."""
-        if self.answers < _ENOUGH:
+        if not self.has_verdict:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()

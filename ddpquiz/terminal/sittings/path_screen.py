@@ -1,5 +1,6 @@
 """The guided path on the screen: the stages of a concept, and where the learner is."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -120,8 +121,7 @@ class PathScreen(SittingScreen):
         """The stage that enter opens; None at the end, and where only new cards are left after enough of a day."""
         now = self.path.current
         if now and now.stage is StageName.CARDS and self.path.concept.in_steps:
-            memories = self.context.progress.memories()
-            return None if begun(memories, study_day(self.context.clock())) >= NEW_A_DAY else now
+            return None if _begun_today(self.context) >= NEW_A_DAY else now
         return now
 
     def keys(self) -> list[Hotkey]:
@@ -268,6 +268,11 @@ def history_of(context: SittingContext) -> PathHistory:
     return load_history(context.progress, study_day(context.clock()))
 
 
+def _begun_today(context: SittingContext) -> int:
+    """How many new cards were begun today."""
+    return begun(context.progress.memories(), study_day(context.clock()))
+
+
 def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
     day = study_day(context.clock())
@@ -278,7 +283,7 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     if new:
         wait = f"This lesson has {plural(new, 'new card')}"
         them, they = ("it", "it") if new == 1 else ("them", "they")
-        today = begun(context.progress.memories(), day)
+        today = _begun_today(context)
         back = (
             f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which shows {NEW_A_DAY} new cards a day."
         )
@@ -306,8 +311,9 @@ def stages(path: GuidedPath) -> RenderableType:
 
 
 def _shown(folder: Path) -> str:
-    """A folder as the shell writes it."""
-    return f"~/{folder.relative_to(Path.home())}" if folder.is_relative_to(Path.home()) else str(folder)
+    """A folder as a shell may write it."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # it does not raise where there is no home
+    return f"~/{folder.name}" if folder.parent == home else str(folder)
 
 
 def _about(path: GuidedPath, each: PathStage) -> str:
