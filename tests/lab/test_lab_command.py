@@ -89,11 +89,16 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     file = tmp_path / NAME
     with_folder = {"DDPQUIZ_LABS": str(tmp_path), "EDITOR": "false"}
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", **with_folder)
-    screen.wait("Line 18 is still to be written", "waiting for you to save ")
+    screen.wait("Line 18 is still to be written", "waiting for you to save ring_all_reduce.py")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
-    screen.wait("On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waiting for you to save ")
+    screen.wait(
+        "On rank 0 of 2, element 0 of",
+        "rank 1 +element 0 of",
+        "Repeat this run:",
+        "waiting for you to save ring_all_reduce.py",
+    )
     screen.press("v", r"call (\d+) of \1")  # what went wrong is at the end
-    screen.press("q", "waiting for you to save ")
+    screen.press("q", "waiting for you to save ring_all_reduce.py")
     file.write_text("def all_reduce(x)\n")
     screen.wait("Line 1 of ring_all_reduce.py is not valid Python")
     file.unlink()
@@ -126,11 +131,11 @@ def test_the_solution_is_shown_before_an_attempt_only_when_asked_twice(tmp_path)
 def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
     file = tmp_path / NAME
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", DDPQUIZ_LABS=str(tmp_path))
-    screen.wait("Line 18 is still to be written", "waiting for you to save ")
+    screen.wait("Line 18 is still to be written", "waiting for you to save ring_all_reduce.py")
     for number in (1, 2, 3):
         screen.press("h", f"Hint {number} of 3")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
-    screen.wait("✗ On rank 0 of 2, element 0 of", "waiting for you to save ")
+    screen.wait("✗ On rank 0 of 2, element 0 of", "waiting for you to save ring_all_reduce.py")
     screen.press("q")
     screen.end()
 
@@ -138,10 +143,10 @@ def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
 def test_a_program_to_repair_is_shown_with_its_task_first_until_it_is_saved(tmp_path):
     file = tmp_path / "repair_uneven_gather.py"
     screen = ddpquiz("lab", "repair-uneven-gather", home=tmp_path / "home", height=60, DDPQUIZ_LABS=str(tmp_path))
-    shown = screen.wait("✗ .*[Rr]ank", "waiting for you to save ")
+    shown = screen.wait("✗ .*[Rr]ank", "waiting for you to save repair_uneven_gather.py")
     assert shown.index("\nTask\n") < shown.index("\nThe file as it is\n") < shown.index("✗")
     file.write_text(f"{file.read_text()}\n# saved\n")
-    shown = screen.wait("^✗ .*[Rr]ank", "waiting for you to save ")
+    shown = screen.wait("^✗ .*[Rr]ank", "waiting for you to save repair_uneven_gather.py")
     assert "Task\n" not in shown
     screen.press("q")
     screen.end()

@@ -125,7 +125,7 @@ def test_cards_that_come_again_today_are_said_beside_those_that_are_due_as_home_
     progress.review("ring/one", Grade.AGAIN, AT, TOOK)
     assert "\n  1 card to repeat today\n" in page(progress)
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
-    assert "coming again" not in page(progress)
+    assert "to repeat" not in page(progress)
 
 
 def test_time_is_summed_and_long_pauses_are_cut(progress):
