@@ -320,6 +320,48 @@ enter next step · space all reasons · p proof · u back · ? help · q leave\
     assert seat.turning == ("enter", "space")
 
 
+def test_a_wrong_answer_is_shown_beside_the_right_one_and_a_key_shows_what_does_not_fit(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    step = LessonStep("Text.", ask="bytes", then="Less than twice.")
+    seat = press(lesson(progress, concept=replace(STEPS, questions=(asked,), steps=(step, *LESSON))), "enter")
+    press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("3,600 bytes")))
+    assert screen(seat) == snapshot("""\
+Lesson, step 1 of 5 · The ring
+
+✗ Wrong. A root would send that much.
+
+Less than twice.
+
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
+send?
+
+✗>4  3,600 bytes
+✓ 2  1,800 bytes
+
+Steps
+  1. A chunk is 300 bytes.
+  2. 6 x 300 = 1,800 bytes.
+
+enter next step · space all reasons · p proof · u back · ? help · q leave\
+""")
+    assert "enter next step · p proof" in screen(press(seat, "space"))
+    assert "Cross-check" in screen(seat)
+
+
+def test_a_wrong_answer_that_no_belief_explains_keeps_the_steps_in_view(progress):
+    asked = next(each for each in STEPS.questions if each.id == "steps")
+    asked = replace(asked, check="Half of that goes out in each phase. " * 30)
+    seat = press(
+        lesson(progress, concept=replace(STEPS, questions=(asked,), steps=(LessonStep("T.", ask="steps"),))), "enter"
+    )
+    type_text(seat, "77")
+    press(seat, "enter")
+    assert "Steps\n  1. 2 x 3/4 x 1,200 = 1,800" in screen(seat)
+    assert "space all reasons" in screen(seat)
+    assert "Cross-check" not in screen(seat)
+    assert "Cross-check" in screen(press(seat, "space"))
+
+
 def test_the_order_of_options_stays_until_the_question_is_answered_and_the_mistake_is_the_first_hint(progress):
     asked = next(each for each in STEPS.questions if each.id == "bytes")
     words = [Option(f"{word} bytes", why=f"{word} is wrong.") for word in ("No", "Some", "More", "Most")]

@@ -99,7 +99,7 @@ class _Visit:
     grade: Grade | None = None
     observed: dict[_Page, Observed] = field(default_factory=dict)
     values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
-    reads_reasons: bool = False  # all reasons are shown after a right answer
+    reads_reasons: bool = False  # all reasons are shown after an answer
     fitting: dict[tuple[int, int], bool] = field(default_factory=dict)  # whether they fit, by size of the screen
 
     @property
@@ -221,17 +221,33 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     @property
     def _is_brief(self) -> bool:
-        """Whether a right answer is shown without all reasons, which do not fit: who was right need not read them."""
+        """Whether an answer is shown without what the screen has no room for: the reasons of all other answers."""
         answer = self.visit.answer
         if self.page is not _Page.ASK or self._own or self._reads_more or self.visit.reads_reasons:
             return False
-        if answer is None or not answer.right:
+        if answer is None or answer.gave_up:
             return False
         fitting, size = self.visit.fitting, _size()
         if size not in fitting:  # it is drawn to be measured
             whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
-            fitting[size] = fits_screen([Group(*whole)], *size)
+            short = answer.right or any(fits_screen(page, *size) for page in self._short_pages(answer))
+            fitting[size] = fits_screen([Group(*whole)], *size) or not short
         return not fitting[size]
+
+    def _short_pages(self, answer: Answer) -> list[list[RenderableType]]:
+        """Draw an answer in short, from the longest page to the shortest.
+
+        Who was wrong sees the steps as well where there is room, or where nothing else explains the answer.
+        """
+        above, ask = Group(*self._says(answer), Text()), prose(answer.posed.question.ask, "bold")
+        steps = [] if answer.right else [True]
+        if answer.right or question_view.is_explained(answer):
+            steps.append(False)
+        return [
+            [Group(above, asked, Text(), *question_view.short_view(answer, steps=with_steps))]
+            for with_steps in steps
+            for asked in (ask, Brief(ask))
+        ]
 
     @property
     def _asks_now(self) -> bool:
@@ -282,12 +298,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return Group(*question_view.asked(state.posed, state.hints, self.entry.text))
 
     def _judged(self, answer: Answer, *, brief: bool = False) -> RenderableType:
-        """Draw the verdict on an answer, with all reasons or only the right answer."""
-        above = Group(*self._says(answer), Text())
+        """Draw the verdict on an answer, with all reasons or in short."""
         if brief:
-            ask, right = prose(answer.posed.question.ask, "bold"), question_view.right_view(answer)
-            pages: list[list[RenderableType]] = [[Group(above, asked, Text(), *right)] for asked in (ask, Brief(ask))]
-            return Group(*_fitting(*pages))
+            return Group(*_fitting(*self._short_pages(answer)))
+        above = Group(*self._says(answer), Text())
         view = question_view.verdict_view(answer, lambda width: Group(Text("\n\n"), above, self.foot(width)))
         return Group(above, view)
 

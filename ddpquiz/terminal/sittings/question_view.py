@@ -242,8 +242,7 @@ def judged(answer: Answer) -> list[RenderableType]:
         parts += _judged_lines(question, answer.verdict, explained=bool(said))
     else:
         parts.append(_right_answer(answer))
-    if question.steps:
-        parts += section("Steps", numbered(map(prose, question.steps)))
+    parts += _steps(question)
     if question.check:
         parts += section("Cross-check", prose(question.check))
     return parts
@@ -276,15 +275,30 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
     return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
 
 
-def right_view(answer: Answer) -> list[RenderableType]:
-    """Draw only the right answer, without the reasons."""
-    posed, options = answer.posed, answer.posed.question.options
-    right = [
-        _judged_option(place + 1, options[index], chosen=place in answer.verdict.chosen, missed=False, why="")
-        for place, index in enumerate(posed.shown)
-        if options and options[index].right
+def short_view(answer: Answer, *, steps: bool = False) -> list[RenderableType]:
+    """Draw the right answer and the one given, without the other answers; `steps` says whether with the steps.
+
+    Of a choice of several, each wrong one has its reason; otherwise `verdict` has said it.
+    """
+    posed, options, chosen = answer.posed, answer.posed.question.options, answer.verdict.chosen
+    several = posed.question.kind is Kind.CHOICES
+    shown = [(place, options[index]) for place, index in enumerate(posed.shown)] if options else []
+    parts: list[RenderableType] = [
+        _judged_option(
+            place + 1,
+            one,
+            chosen=place in chosen,
+            missed=several and bool(chosen) and place not in chosen,
+            why=one.why if several and not one.right else "",
+        )
+        for place, one in sorted(shown, key=lambda each: each[0] not in chosen)
+        if place in chosen or one.right
     ]
-    return right or [_right_answer(answer)]
+    if posed.question.kind is Kind.SPOT and not answer.right:
+        parts = _judged_lines(posed.question, answer.verdict, explained=bool(_belief(answer)))
+    elif not options:
+        parts = [_right_answer(answer)]
+    return [*parts, *_steps(posed.question)] if steps else parts
 
 
 def answer_words(posed: Posed, given: str, verdict: Verdict) -> str:
@@ -332,6 +346,15 @@ def verdict(answer: Answer, *, counts: bool = True) -> Text:
         return said
     hinted = f", with a hint{': half a point' * counts}" if answer.hints else ""
     return Text(f"{late}✓ Right{hinted}.", style="good")
+
+
+def is_explained(answer: Answer) -> bool:
+    """Whether `verdict` or `short_view` says why a wrong answer is wrong, so that its steps can wait."""
+    return answer.posed.question.kind is Kind.CHOICES or bool(_belief(answer))
+
+
+def _steps(question: Question) -> list[RenderableType]:
+    return section("Steps", numbered(map(prose, question.steps))) if question.steps else []
 
 
 def _partly(answer: Answer) -> str:
