@@ -22,7 +22,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal = sample(home, "study", "ring", "ddp", "--count", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
-    terminal.press("1", "Card 2/3 · 1 to repeat · ring")
+    terminal.press("1", "Card 2/3 · 1 to repeat · The ring")
     assert log(home) == [("review", "ring/one", 1, None)]  # saved before the next card was painted
     terminal.press("u", "Back of one")
     terminal.press("3", "see again in 2 days · u undo")
@@ -31,7 +31,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal.press("\r", "Back of two")
     terminal.press("\r", "Front of three")
     terminal.press("s", "Done: 2 new cards")
-    terminal.press("n", "Card 4/6 · ring\n\n\nFront of four")
+    terminal.press("n", "Card 4/6 · The ring\n\n\nFront of four")
     terminal.press("u", "Done: 2 new cards")
     terminal.press("q")
     assert terminal.end() == 0
@@ -144,7 +144,7 @@ def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
 def test_the_next_sitting_goes_on_where_the_last_one_ended_with_cards_that_come_again(home):
     piped(home, "study", "--count", "4", lines="\n1\n\n2\n")
     said = piped(home, "study", "--count", "4").stdout
-    assert "Card 1/2 · 2 to repeat · ring\nFront of three?" in said
+    assert "Card 1/2 · 2 to repeat · The ring\nFront of three?" in said
     rest = piped(home, "study", "--count", "4", lines="\n3\n" * 4).stdout
     assert re.findall(r"Front of (\w+)", rest) == ["three", "four", "one", "two"]
     assert "Nothing is due." in piped(home, "study", "--new", "4").stdout  # new cards of this day, not of this sitting
@@ -247,7 +247,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
     assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
-    assert "Card 1/4 · ring" in piped(home, "study", "--all").stdout
+    assert "Card 1/4 · The ring" in piped(home, "study", "--all").stdout
 
 
 def test_something_is_looked_up_from_a_card(home):

@@ -166,4 +166,4 @@ def test_ending_a_test_early_prints_the_command_that_goes_on_with_the_same_rules
     command = re.search(r"\n  (ddpquiz test [^\n]* \\\n[^\n]*)\n    ask more; 1 question had no answer\n", said)[1]
     command = command.replace("\\\n", "")
     assert sorted(command.split()) == sorted(f"ddpquiz test {words}".split())
-    assert "Question 1/2 · exam · medium · ring" in piped(home, *command.split()[1:]).stdout
+    assert "Question 1/2 · exam · medium · The ring" in piped(home, *command.split()[1:]).stdout

@@ -156,7 +156,7 @@ def test_arrows_and_digits_mark_a_line_and_enter_answers(progress):
     seat = quizzing(progress, SPOT)
     assert screen(press(seat, "down", "down", "down", "down")) == (
         snapshot("""\
-Question 1/1 · hard · ring
+Question 1/1 · hard · The ring
 
 The script hangs. Which line is at fault?
 Choose the line that is at fault.
@@ -180,7 +180,7 @@ Choose the line that is at fault.
     assert "Answer with the number of a line" in screen(press(seat, "ctrl+u", "enter"))
     assert screen(press(seat, "2", "enter")) == (
         snapshot("""\
-Question 1/1 · hard · ring
+Question 1/1 · hard · The ring
 ✗ Wrong. Every rank makes this call.
 
 The script hangs. Which line is at fault?

@@ -147,7 +147,7 @@ enter question 2 · 1-3 question · u back · q end the exam · ? help""")
 
 def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
-    assert screen(seat).startswith("Question 1/2 · exam · medium · ring\n")
+    assert screen(seat).startswith("Question 1/2 · exam · medium · The ring\n")
     told = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
     assert told in " ".join(screen(seat).split())
     assert screen(seat).endswith("1-4 answer · s next · f flag · ? help · q end")

@@ -91,7 +91,7 @@ def test_concepts_are_asked_about_in_turn():
 
 def test_an_adaptive_quiz_says_how_many_it_may_be(progress):
     seat = quizzing(progress, BYTES, PHASES, STEPS, rules=Rules(adaptive=3))
-    assert re.match(r"Question 1 of at most 3 · \w+ · ring\n", screen(seat))
+    assert re.match(r"Question 1 of at most 3 · \w+ · The ring\n", screen(seat))
 
 
 def test_adaptive_and_wrong_exclude_each_other(home):

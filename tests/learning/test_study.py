@@ -333,6 +333,6 @@ def test_what_was_done_last_is_nothing_after_a_skip():
 def test_a_card_of_earlier_today_that_comes_before_all_others_has_no_number():
     rules = QueueRules(limit=3, new=3, earlier={CARDS[0].key: (Grade.HARD, Grade.HARD)})
     assert (
-        study_screen.card_header(begin(CardQueue(rules, CARDS[:3]), {}, SCHEDULE, START)).plain
-        == "────────── once more · ring"
+        study_screen.card_header(begin(CardQueue(rules, CARDS[:3]), {}, SCHEDULE, START), "The ring").plain
+        == "────────── once more · The ring"
     )

@@ -18,7 +18,7 @@ def test_what_is_written_stands_above_the_keys(progress):
     seat = type_text(explaining(progress), "The root is a bottleneck.\nq?u1")
     assert screen(seat) == (
         snapshot("""\
-Explain 1/1 · ring
+Explain 1/1 · The ring
 
 Why a ring, and not a root?
 in your own words; to finish, press ctrl+d, or enter on an empty line
@@ -33,7 +33,7 @@ def test_the_learner_ticks_points_beside_a_model_answer_and_none_is_ticked_in_ad
     seat = type_text(explaining(progress), "The root is a bottleneck.\nOther links do not idle.\n\n")
     assert screen(seat) == (
         snapshot("""\
-Explain 1/1 · ring
+Explain 1/1 · The ring
 
 Why a ring, and not a root?
 

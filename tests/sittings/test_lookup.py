@@ -58,7 +58,7 @@ def test_lines_of_a_pipe_look_something_up_and_come_back(progress):
     said = spoken(studying(progress, CARDS[:1]), "/front one", "", "/ring/four", "")
     assert "> ring/one  card\n    Front of one?\n  ddp/one" in said
     assert "Back of four." in said
-    assert said.count("Card 1/1 · ring\nFront of one?") == 3
+    assert said.count("Card 1/1 · The ring\nFront of one?") == 3
 
 
 def test_the_words_of_a_search_have_a_cursor_that_moves(progress):

@@ -74,7 +74,7 @@ enter leave · w wrong ones again · u look back · d demo · ? help\
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "w")
-    assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
+    assert screen(seat).startswith("Question 1/1 · once more · medium · The ring\n")
     seat = press(seat, "2", "enter")
     assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right. It does not count for the verdict.\n")
     assert "no verdict yet" in screen(seat)

@@ -25,7 +25,7 @@ from ddpquiz.terminal.sittings.question_view import Entry
 def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):
     assert screen(quizzing(progress)) == (
         snapshot("""\
-Question 1/5 · medium · ring
+Question 1/5 · medium · The ring
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
 send?
@@ -44,7 +44,7 @@ def test_a_digit_answers_at_once_and_the_verdict_says_why_each_wrong_option_is_w
     seat = press(quizzing(progress), "h", "1")
     assert screen(seat) == (
         snapshot("""\
-Question 1/5 · medium · ring
+Question 1/5 · medium · The ring
 ✗ Wrong. Each sum travels to be made and again to be shared.
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
@@ -123,7 +123,7 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "2", "enter", "h")
     before = screen(seat)
     shown = screen(press(seat, "u"))
-    assert shown.startswith("Question 1/3 · looking back · medium · ring\n✓ Right.\n\nFour ranks all-reduce")
+    assert shown.startswith("Question 1/3 · looking back · medium · The ring\n✓ Right.\n\nFour ranks all-reduce")
     assert shown.endswith("enter forward · esc back · p calculation · d demo · f flag · ? help · q quit")
     assert "1 does nothing here" in screen(press(seat, "x", "s", "u", "1"))
     assert screen(seat).replace("1 does nothing here; ? lists the keys.\n", "") == shown
@@ -137,7 +137,7 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
 
 def test_a_flagged_question_says_so_above_and_can_be_unflagged_below(progress):
     seat = press(quizzing(progress, BYTES), "2", "f")
-    assert screen(seat).startswith("Question 1/1 · medium · ring · flagged\n")
+    assert screen(seat).startswith("Question 1/1 · medium · The ring · flagged\n")
     assert "flagged as wrong or unclear · f removes the flag\nenter next" in screen(seat)
     assert "f unflag" in screen(seat)
     assert "f flag" in screen(press(seat, "f"))
@@ -154,7 +154,7 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     lines = screen(seat, height=24).split("\n")
     assert lines[:7] == snapshot(
         [
-            "Question 1/1 · medium · ring",
+            "Question 1/1 · medium · The ring",
             "✗ Wrong. A root would send that much.",
             "",
             "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank",

@@ -28,7 +28,7 @@ grade yourself. A card comes back after some days, later each time you know it,
 and `d` runs its demo on real ranks. Every grade is saved at once, so you can
 quit at any time.
 
-────────── Card 1/6 · ring
+────────── Card 1/6 · The ring
 
 
 Front of one?
@@ -41,7 +41,7 @@ space show the back · s skip · d demo · f flag · / look up · ? help · q qu
 def test_the_back_comes_with_the_next_interval_on_each_button(progress):
     assert screen(press(studying(progress, CARDS), "space")) == (
         snapshot("""\
-────────── Card 1/6 · ring
+────────── Card 1/6 · The ring
 
 
 Front of one?
@@ -120,7 +120,7 @@ def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress)
     seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
     assert screen(seat) == (
         snapshot("""\
-━━──────── Card 3/6 · 1 to repeat · ring
+━━──────── Card 3/6 · 1 to repeat · The ring
 see again in 2 days · u undo
 
 Front of three?
@@ -185,7 +185,7 @@ Worth reading: "The ring", ddpquiz learn ring
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
 """)
     )
-    assert "Card 3/3 · once more · ring" in screen(press(seat, "u"))
+    assert "Card 3/3 · once more · The ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
     assert not press(seat, "space").left  # a tap too many
     assert press(seat, "enter").left
@@ -203,7 +203,7 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     left = "Left out: 4 new cards for other days (2 a day; `ddpquiz study --new 6` adds 4 more today). Due"
     assert left in " ".join(screen(seat).split())
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
-    assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
+    assert "Card 3/6 · The ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)
     assert "Done: 6 new cards." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
@@ -281,17 +281,17 @@ def test_a_flag_is_shown_in_a_later_sitting_too_and_can_be_removed_there(progres
     for _ in range(2):
         progress.flag("ring/one", "", START)
     seat = studying(progress, CARDS)
-    assert "Card 1/6 · flagged · ring" in screen(seat)
+    assert "Card 1/6 · flagged · The ring" in screen(seat)
     assert "f unflag" in screen(seat)
     assert "flagged" not in screen(press(seat, "f", "space"))
     assert progress.entries("flag") == []
-    assert "Card 1/6 · flagged · ring" in screen(press(seat, "f"))
-    assert "Card 2/6 · ring" in screen(press(seat, "3"))
+    assert "Card 1/6 · flagged · The ring" in screen(press(seat, "f"))
+    assert "Card 2/6 · The ring" in screen(press(seat, "3"))
 
 
 def test_after_a_skip_nothing_is_said_of_the_card_before_it(progress):
     seat = press(studying(progress, CARDS), "space", "3", "s")
-    assert "Card 3/6 · ring\nskipped · u undo\n\nFront of three?" in screen(seat)
+    assert "Card 3/6 · The ring\nskipped · u undo\n\nFront of three?" in screen(seat)
     assert "see again in 2 days · u undo\n\nFront of two?" in screen(press(seat, "u"))
 
 
@@ -319,7 +319,7 @@ def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progr
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
     seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
-    assert "Card 1/6 · due after a missed question · ring" in screen(seat)
+    assert "Card 1/6 · due after a missed question · The ring" in screen(seat)
     assert "wrong answer" not in screen(press(seat, "space", "3"))
     assert "Done: 1 card.\n" in screen(press(seat, "q"))
 
@@ -395,7 +395,7 @@ def test_a_card_is_hidden_for_a_day_or_for_good_with_one_key_and_undo_takes_that
 def test_cramming_writes_no_grade_and_says_so(progress):
     memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
     seat = press(studying(progress, CARDS, memories=memories, cram=True), "space")
-    assert "Card 1/6 · cram: the schedule does not change · ring" in screen(seat)
+    assert "Card 1/6 · cram: the schedule does not change · The ring" in screen(seat)
     assert "1 forgot   2 hard but right   3 good   4 easy\n" in screen(seat)
     press(seat, "1", "space", "4", "x", "u", "u", "space", "4", "f")
     assert [row.kind for row in progress.log()] == ["suspend", "undo", "flag"]
@@ -427,14 +427,14 @@ def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):
     press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
     seat = studying(progress, CARDS[:3])
-    assert "Card 1/1 · 2 to repeat · ring" in screen(seat)
+    assert "Card 1/1 · 2 to repeat · The ring" in screen(seat)
     assert "Front of three?" in screen(seat)
     assert "Due now: 0, and 2 to repeat." in screen(press(seat, "q"))
     seat = press(studying(progress, CARDS[:3]), "space", "3")
-    assert "Card 1/1 · once more · 1 to repeat · ring" in screen(seat)
+    assert "Card 1/1 · once more · 1 to repeat · The ring" in screen(seat)
     press(seat, "space", "3", "q")
     seat = studying(progress, CARDS[:3])
-    assert screen(seat).startswith("────────── once more · ring\n")
+    assert screen(seat).startswith("────────── once more · The ring\n")
     assert "Done: 1 card." in screen(press(seat, "space", "3"))
 
 
@@ -443,26 +443,26 @@ def test_lines_of_a_pipe_do_what_keys_do(progress):
     assert spoken(seat, "", "3", "space", "1", "u", "4") == (
         snapshot("""\
 
-────────── Card 1/3 · ring
+────────── Card 1/3 · The ring
 Front of one?
 │ Back of one.
 1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 6 days
 see again in 2 days · u undo
 
-━━━─────── Card 2/3 · ring
+━━━─────── Card 2/3 · The ring
 Front of two?
 │ Back of two.
 1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 9 days
 comes again in this sitting · u undo
 
-━━━─────── Card 3/3 · 1 to repeat · ring
+━━━─────── Card 3/3 · 1 to repeat · The ring
 Front of three?
 undone
 │ Back of two.
 1 forgot: now   2 hard but right: later   3 good: 2 days   4 easy: 9 days
 see again in 9 days · u undo
 
-━━━━━━━─── Card 3/3 · ring
+━━━━━━━─── Card 3/3 · The ring
 Front of three?
 """)
     )

@@ -242,6 +242,9 @@ class KeyScreen(ABC):
             return ""
         for other in set(does).intersection(_GO_ON) if key in _GO_ON else ():
             return f"Press {other} ({does[other]}) instead."
+        for one in offered if key in _GO_ON else ():
+            if one.key[0].isdecimal() and "-" in one.key:
+                return f"Press a key from {one.key.replace('-', ' to ')} ({one.does}) instead."
         if key in _GO_ON and self.reading:
             return "This is the end of the page; press esc to go back."
         name = key.capitalize() if key in _GO_ON else key

@@ -290,7 +290,8 @@ class ExplainScreen(TypingScreen, SittingScreen):
 
     def where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
-        return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
+        title = self.context.catalog.concept(prompt.concept).title
+        return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", title)
 
     def finish(self) -> None:
         if text := self.text.strip():

@@ -181,13 +181,13 @@ _HOW_SURE = "You answered {given}. How sure are you: 1 {least}, 2 unsure, 3 fair
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
-def question_header(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
-    """Draw the header of the question on screen; `path` is the place in a guided path, if there is one."""
-    question = posed.question
+def question_header(quiz: Quiz, title: str, *, flagged: bool = False, path: str = "") -> Text:
+    """Draw the header of the question on screen: `title` is that of its concept, `path` a place in a guided path."""
+    level = quiz.posed.question.level if quiz.posed else ""
     sort = "looking back" if quiz.looked else "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
     most = f" of at most {quiz.most}" if quiz.rules.adaptive else f"/{quiz.most}"
     flag = "flagged" if flagged else ""
-    return header(path, f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
+    return header(path, f"Question {quiz.number}{most}", sort, level, title, flag)
 
 
 def remark(quiz: Quiz) -> str:

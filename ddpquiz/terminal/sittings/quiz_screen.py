@@ -421,9 +421,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
-        posed = self.quiz.posed
+        question = self.quiz.posed.question
+        title = self.context.catalog.concept(question.concept).title
         return question_view.question_header(
-            self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.context.place
+            self.quiz, title, flagged=self.is_flagged(question.key), path=self.context.place
         )
 
     def remarks(self) -> list[RenderableType]:

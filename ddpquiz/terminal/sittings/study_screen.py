@@ -338,7 +338,8 @@ class StudyScreen(SittingScreen):
         card = self.sitting.queue[0]
         concept = self.context.catalog.concept(card.concept)
         beyond = self.sitting.memory(card) is None and card in further_cards(concept)
-        return card_header(self.sitting, flagged=self.is_flagged(card.key), path=self.context.place, beyond=beyond)
+        flagged, path = self.is_flagged(card.key), self.context.place
+        return card_header(self.sitting, concept.title, flagged=flagged, path=path, beyond=beyond)
 
     def about_last(self) -> str:
         leech = self.sitting.leech
@@ -403,8 +404,8 @@ class StudyByLines(ByLines[StudyScreen]):
             screen.handle_key(line.lower() or "space")
 
 
-def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyond: bool = False) -> Text:
-    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one.
+def card_header(sitting: Sitting, title: str, *, flagged: bool = False, path: str = "", beyond: bool = False) -> Text:
+    """Draw the header of the card on screen: `title` is that of its concept, `path` a place in a guided path.
 
     `beyond` tells that the card is new, and that only the further pages of its lesson (`m`) say what it asks.
     """
@@ -418,9 +419,7 @@ def card_header(sitting: Sitting, *, flagged: bool = False, path: str = "", beyo
     further = "from the lesson's extra pages (m)" if beyond else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
-    return header(
-        path, f"{bar} {first}", *more, cram, again, made_due, further, flag, "" if path else sitting.queue[0].concept
-    )
+    return header(path, f"{bar} {first}", *more, cram, again, made_due, further, flag, "" if path else title)
 
 
 def buttons(days: Mapping[Grade, int | None], graded: Sequence[Grade] = ()) -> Text:
