@@ -11,7 +11,7 @@ from ddpquiz.cli import completion, sitting
 from ddpquiz.cli.item_options import LevelOption, TrackOption
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.curriculum import loading
-from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
+from ddpquiz.learning.study_choice import CARDS_A_SITTING, StudyChoice
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.study_screen import ask_cards
 

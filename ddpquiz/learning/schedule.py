@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:  # fsrs is imported when the first card is scheduled; no first screen waits for it
+    from collections.abc import Mapping
+
     from fsrs import Card as FsrsCard
     from fsrs import Scheduler
 
+NEW_A_DAY = 10  # cards, unless another number is asked for
 _TURN = timedelta(hours=4)  # the study day turns at four in the morning, local time
 _RETENTION = (0.7, 0.97)  # below, most cards are forgotten; above, they come back all the time
 _DIGITS = 6  # of stability and difficulty, so that rounding on another machine makes no difference
@@ -138,6 +141,16 @@ class Schedule:
 def study_day(at: datetime) -> date:
     """The study day of a moment in the time zone of that moment."""
     return (at.replace(tzinfo=None) - _TURN).date()
+
+
+def begun(memories: Mapping[str, Memory], day: date) -> int:
+    """How many new cards were begun on a day."""
+    return sum(memory.first == day for memory in memories.values())
+
+
+def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:
+    """How many new cards may still be learned today."""
+    return max(0, a_day - begun(memories, day))
 
 
 def make_due(memory: Memory | None, day: date) -> Memory:

@@ -1,53 +1,19 @@
-"""Where a learner stands over all concepts, what to do next, and from which cards a sitting of study.py draws."""
+"""Where a learner stands over all concepts, and what to do next."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Card, Concept
-from ddpquiz.learning.guided_path import GuidedPath, further_cards, further_pages
+from ddpquiz.curriculum.concept import Concept
+from ddpquiz.learning.guided_path import GuidedPath
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.schedule import Memory, Schedule, study_day
-from ddpquiz.learning.study import (
-    MORE,
-    QueueRules,
-    Sitting,
-    begin,
-    choose_cards,
-    coming_again,
-    due_now,
-    due_soon,
-    sort_new,
-)
+from ddpquiz.learning.schedule import begun, new_left
+from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon, sort_new
+from ddpquiz.learning.study_choice import CARDS_A_SITTING, proven, unread, waiting
 from ddpquiz.plural import plural
-
-CARDS_A_SITTING = 20  # unless another number is asked for
-NEW_A_DAY = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyChoice:
-    """Which cards to ask, and how: what the options of `ddpquiz study` say."""
-
-    concept: Sequence[str] | None = None
-    level: str | None = None
-    track: str | None = None
-    count: int = CARDS_A_SITTING
-    new: int | None = None
-    retention: float | None = None
-    every: bool = False  # also new cards of concepts that were proven strong, and those that only further pages tell
-    taught: bool = False  # only those that the lesson teaches
-    cram: bool = False
-    two_button: bool = False
-
-    @property
-    def a_day(self) -> int | None:
-        """New cards per day; None, without a limit, where concepts were named and no number was given."""
-        return self.new if self.new is not None else None if self.concept else NEW_A_DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +96,9 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     strong = strengths(progress.last_answers(), day)
     here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
     stages = {row.item for row in progress.entries("stage")}
-    wait = _waiting(stages, concepts)
+    wait = waiting(stages, concepts)
     unseen = [card for card in cards if card.key not in seen and card.key not in wait]
-    offered = sort_new(unseen, unread(progress, concepts), _proven(strong)).offered
+    offered = sort_new(unseen, unread(progress, concepts), proven(strong)).offered
     untested = [concept for concept in concepts if not _was_tested(concept, here.get(concept.id))]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
@@ -156,51 +122,6 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
         stars=sum(len(lab.stars) for lab in passed),
         streak=streak((date.fromisoformat(done) for done, *_ in progress.days()), day),
     )
-
-
-def unread(progress: Progress, concepts: Sequence[Concept]) -> frozenset[str]:
-    """The concepts whose new cards wait for their lesson; those of the first one do not wait for it.
-
-    Any row of the log begins the lesson of its concept.
-    """
-    names = [concept.id for concept in concepts]
-    return frozenset(names) - (progress.concepts() & frozenset(names) or frozenset(names[:1]))
-
-
-def _waiting(stages: Collection[str], concepts: Sequence[Concept]) -> frozenset[str]:
-    """The cards that only the further pages of a lesson teach, if these are not among the `stages` of the log."""
-    unopened = (concept for concept in concepts if further_pages(concept) not in stages)
-    return frozenset(card.key for concept in unopened for card in further_cards(concept))
-
-
-def _proven(known: Mapping[str, Strength]) -> set[str]:
-    """The concepts that answers to questions have proven strong."""
-    return {name for name, strength in known.items() if strength.label is Label.STRONG}
-
-
-def begin_study(
-    catalog: Catalog, cards: Sequence[Card], choice: StudyChoice, progress: Progress, at: datetime
-) -> Sitting:
-    """A sitting that asks some of these cards, with the first one on screen."""
-    day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
-    memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    hidden = progress.hidden(day)
-    rules = QueueRules(
-        limit=choice.count,
-        new=len(cards) if a_day is None else new_left(memories, day, a_day),
-        cram=choice.cram,
-        hidden=hidden,
-        proven=() if choice.every else _proven(strengths(progress.last_answers(), day)),
-        unread=() if choice.concept or choice.track else unread(progress, catalog.concepts),
-        earlier=progress.grades(day),
-    )
-    asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    named = choice.concept or choice.track or choice.level or choice.every
-    wait = frozenset() if named else _waiting({row.item for row in progress.entries("stage")}, catalog.concepts)
-    chosen = choose_cards(
-        [card for card in cards if card.key in memories or card.key not in wait], memories, day, rules
-    )
-    return begin(chosen, asked, Schedule(progress.weights()), at, two_buttons=choice.two_button)
 
 
 def streak(days: Iterable[date], today: date) -> int:
@@ -229,16 +150,6 @@ def _tracks(concepts: Sequence[Concept], known: Mapping[str, Strength]) -> tuple
         if tested:
             found.append(TrackStrength(track, sum(tested) / len(tested), _labels(within, known)))
     return tuple(sorted(found, key=lambda one: one.mean))
-
-
-def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:
-    """How many new cards may still be learned today."""
-    return max(0, a_day - begun(memories, day))
-
-
-def begun(memories: Mapping[str, Memory], day: date) -> int:
-    """How many new cards were begun on a day."""
-    return sum(memory.first == day for memory in memories.values())
 
 
 def advise(now: Standing) -> list[Advice]:

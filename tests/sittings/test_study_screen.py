@@ -14,6 +14,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.guided_path import load_history
 from ddpquiz.learning.schedule import Grade, Memory, study_day
+from ddpquiz.learning.study_choice import StudyChoice, begin_study
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study_screen
@@ -86,8 +87,8 @@ def test_new_cards_that_only_further_pages_tell_wait_until_their_end_was_seen(pr
     catalog = context(progress, concepts=(ring,)).catalog
 
     def asked(**choice):
-        chosen = standing.StudyChoice(**choice)
-        return [one.id for one in standing.begin_study(catalog, catalog.cards(), chosen, progress, START).queue]
+        chosen = StudyChoice(**choice)
+        return [one.id for one in begin_study(catalog, catalog.cards(), chosen, progress, START).queue]
 
     def new():
         return standing.count_standing(progress, catalog.concepts, study_day(START)).new

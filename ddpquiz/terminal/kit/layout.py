@@ -3,18 +3,23 @@
 pager.py prints a page through the user's pager if it is longer than the terminal.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment, Segments
-from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.kit.style import code, plain
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns that a description to the right of a command needs
@@ -50,6 +55,8 @@ def spaced(parts: Iterable[RenderableType]) -> list[RenderableType]:
 
 def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
     """Line up short words on the left with their descriptions on the right."""
+    from rich.table import Table  # it brings fractions and decimal, for which no first screen waits
+
     grid = Table.grid(padding=(0, gap, 0, 0))
     for row in rows:
         if not grid.columns:
@@ -65,6 +72,8 @@ def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str 
     A number that has no room ends in an ellipsis, since its start would read as another number. `style` is that of the
     heads, and `gap` the blanks between columns.
     """
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=style)
     for number, head in enumerate(heads):
         if number in left:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.kit.layout import columns
 from ddpquiz.terminal.kit.style import plain
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _ROWS = 6  # visible rows of the text
 _ABOVE = 2  # visible rows above the cursor

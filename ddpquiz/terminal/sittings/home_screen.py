@@ -9,9 +9,10 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
-from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, Act, Advice, Standing, StudyChoice, advise, count_standing
+from ddpquiz.learning.schedule import NEW_A_DAY, study_day
+from ddpquiz.learning.standing import Act, Advice, Standing, advise, count_standing
 from ddpquiz.learning.statistics import statistics
+from ddpquiz.learning.study_choice import StudyChoice
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show

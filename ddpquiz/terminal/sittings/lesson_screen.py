@@ -22,10 +22,7 @@ from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, LineChan
 from ddpquiz.curriculum.listing import changed_code, whole_script
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
-from ddpquiz.learning import quiz
-from ddpquiz.learning.answers import save_answer, with_hint_at_mistake
 from ddpquiz.learning.guided_path import StageName, StageState, further_pages, has_seen, save_seen, step_item
-from ddpquiz.learning.quiz import Answer, Given, Quiz, QuizAction
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.editor import open_file
@@ -55,6 +52,7 @@ from ddpquiz.terminal.sittings.sitting import PROOF, SittingContext, SittingScre
 
 if TYPE_CHECKING:
     from ddpquiz.learning.guided_path import PathHistory
+    from ddpquiz.learning.quiz import Answer, Event, Quiz
     from ddpquiz.ranks.content_runner import CodeRun, Observed
     from ddpquiz.terminal.kit.keys import Keys
 
@@ -544,10 +542,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self.visit.reads_reasons = True
             elif key in ("enter", "space"):
                 self._go_on()
-        elif key == "h":
-            self._do(QuizAction.HINT)
-        elif key == "x":
-            self._do(QuizAction.GIVE_UP)
+        elif key in ("h", "x"):
+            from ddpquiz.learning.quiz import QuizAction
+
+            self._do(QuizAction.HINT if key == "h" else QuizAction.GIVE_UP)
         elif not self.typing:
             self.enter(key)
 
@@ -650,6 +648,9 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """The quiz that asks the question of this step."""
         visit, asked = self.visit, self.asked
         if visit.quiz is None:
+            from ddpquiz.learning import quiz  # the first step asks nothing yet
+            from ddpquiz.learning.answers import with_hint_at_mistake
+
             assert isinstance(asked, Question)  # noqa: S101  # a card is turned
             before = self.context.progress.answers_to(asked.key)
             dice = random.Random(f"{asked.key} {len(before)}")  # noqa: S311  # who comes back meets the same order
@@ -666,14 +667,19 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return None if self.visit.answer else self._quiz().posed
 
     def submit(self, text: str) -> None:
+        from ddpquiz.learning.quiz import Given
+
         self._do(Given(text))
 
-    def _do(self, event: quiz.Event) -> None:
+    def _do(self, event: Event) -> None:
         """Do a step of the question; its answer is saved before anything else is shown, and counts for nothing."""
+        from ddpquiz.learning import quiz
+        from ddpquiz.learning.answers import save_answer
+
         now = self.context.clock()
         after, (added, _) = quiz.step(self._quiz(), event, now)
         self.visit.quiz = after
-        if isinstance(event, Given):
+        if isinstance(event, quiz.Given):
             self.note = after.unclear
         if added:
             save_answer(self.context.progress, added, (), retry=True)

@@ -22,8 +22,7 @@ from ddpquiz.learning.guided_path import (
     next_path,
     route,
 )
-from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.standing import NEW_A_DAY, StudyChoice, begun
+from ddpquiz.learning.schedule import NEW_A_DAY, begun, study_day
 from ddpquiz.paths import own_labs_dir
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
@@ -205,7 +204,8 @@ class PathScreen(SittingScreen):
             self.note = "The demo did not run to its end; its stage stays open."
 
     def ask_cards(self) -> None:
-        from ddpquiz.terminal.sittings.study_screen import ask_cards  # the lesson does not wait for it
+        from ddpquiz.learning.study_choice import StudyChoice  # the lesson does not wait for these two
+        from ddpquiz.terminal.sittings.study_screen import ask_cards
 
         choice = StudyChoice(concept=[self.path.concept.id], every=True, taught=True)
         ask_cards(self._stage(StageName.CARDS), choice, console())

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -15,8 +16,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.curriculum.question_code import choosable_lines, fault_line, script_lines
-from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, instruction
-from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.learning.judge import answered, chance, chosen_line, instruction
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import typed
@@ -24,6 +24,10 @@ from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbe
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen
+
+if TYPE_CHECKING:
+    from ddpquiz.learning.judge import Verdict
+    from ddpquiz.learning.quiz import Answer, Quiz
 
 _SUBMIT = Hotkey("enter", "answer", "submit your answer (← → home end move within it, ctrl+u clears it)")
 _CHOOSE_LINE = Hotkey("↑ ↓", "choose", "move the mark up or down, or type a line's number", also=tuple("0123456789"))

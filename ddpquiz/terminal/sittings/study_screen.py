@@ -14,12 +14,11 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Question
 from ddpquiz.curriculum.posed_question import pose
-from ddpquiz.learning import mastery, standing, study
+from ddpquiz.learning import mastery, study
 from ddpquiz.learning.guided_path import further_cards
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.standing import CARDS_A_SITTING, StudyChoice
+from ddpquiz.learning.schedule import NEW_A_DAY, Grade, begun, study_day
 from ddpquiz.learning.study import (
     MORE,
     CardQueue,
@@ -32,6 +31,7 @@ from ddpquiz.learning.study import (
     should_return,
     sum_up,
 )
+from ddpquiz.learning.study_choice import CARDS_A_SITTING, StudyChoice, begin_study
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
@@ -81,7 +81,7 @@ def ask_cards(context: SittingContext, choice: StudyChoice, console: Console) ->
     cards = [card for concept in concepts for card in (concept.taught_cards if choice.taught else concept.cards)]
     cards = [card for card in cards if choice.level in (None, card.level)]
     opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
-    sitting = standing.begin_study(catalog, cards, choice, progress, at)
+    sitting = begin_study(catalog, cards, choice, progress, at)
     if not sitting.chosen.cards:
         demos = [link.run for concept in concepts for link in concept.demos]
         above = [Text(opening), Text()] if opening else []
@@ -124,7 +124,7 @@ def _nothing_due(sitting: Sitting, cards: Sequence[Card], choice: StudyChoice, d
     day, held, filtered = study_day(sitting.since), sitting.chosen.held, _filtered(choice)
     mine = {card.key for card in cards}
     soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
-    new = f"{filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    new = f"{filtered} --new {begun(sitting.memories, day) + study.MORE}"
     test = command_words("ddpquiz", "test", *choice.concept or (), **{"--track": choice.track})
     instead = [
         *([_NEXT_LESSON] if sitting.chosen.unread_held else []),
@@ -170,7 +170,7 @@ class StudyScreen(SittingScreen):
         context: SittingContext,
         sitting: study.Sitting,
         *,
-        a_day: int | None = standing.NEW_A_DAY,
+        a_day: int | None = NEW_A_DAY,
         go_on: str = "ddpquiz study",
         opening: Sequence[str] = (),
     ) -> None:
@@ -497,13 +497,13 @@ def result(
     concept to read about.
     """
     summary = sum_up(sitting)
-    begun = standing.begun(sitting.memories, study_day(context.clock()))
+    today = begun(sitting.memories, study_day(context.clock()))
     if not sitting.queue:
-        held = _held_back(sitting.chosen, a_day, begun, command, cram=sitting.cram)
+        held = _held_back(sitting.chosen, a_day, today, command, cram=sitting.cram)
     elif sitting.cram:
         held = [f"`{command}` begins anew."]
     else:
-        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command), begun)]
+        held = [_left(sitting, _command_to_go_on(sitting, a_day, today, command), today)]
     lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
     if summary.known:
         share = summary.recalled / summary.known
@@ -539,7 +539,7 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
         return command
     new = sum(sitting.memory(card) is None for card in sitting.queue)
     wanted = max(a_day, begun + new) if new else a_day
-    return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
+    return command if wanted == NEW_A_DAY else f"{command} --new {wanted}"
 
 
 def _due(sitting: Sitting, context: SittingContext) -> str:
