@@ -105,11 +105,13 @@ def own_labs_dir() -> Path:
     """The folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one.
 
     That is `ddpquiz-labs` in the current folder if it exists or there is no home folder, else in the home folder, so
-    that a lab which was begun is found again wherever ddpquiz starts.
+    that a lab which was begun is found again wherever ddpquiz starts. Who names a DDPQUIZ_HOME has them there.
     """
     named, here = os.environ.get("DDPQUIZ_LABS"), Path("ddpquiz-labs")
     if named or here.is_dir():
         return Path(named) if named else here
+    if home := _named():
+        return home / "labs"
     try:
         return Path.home() / here
     except RuntimeError:  # HOME is not set, and the system does not know this user, as in some containers

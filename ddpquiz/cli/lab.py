@@ -43,7 +43,8 @@ def lab(
         Path | None,
         typer.Option(
             "--dir",
-            help="The folder of your files. [default: DDPQUIZ_LABS, ./ddpquiz-labs if it exists, or ~/ddpquiz-labs]",
+            help="The folder of your files. [default: DDPQUIZ_LABS, ./ddpquiz-labs if it exists, DDPQUIZ_HOME/labs, "
+            "or ~/ddpquiz-labs]",
         ),
     ] = None,
 ) -> None:

@@ -213,6 +213,11 @@ def is_stopped(pid: int) -> bool:
     return bool(stat := _stat(pid)) and stat[0] in "Tt"
 
 
+def waits_for_disk(pid: int) -> bool:
+    """Whether a process sleeps in a way that signals do not end, as while a disk works (elsewhere: False)."""
+    return bool(stat := _stat(pid)) and stat[0] == "D"
+
+
 def _stat(pid: int | str) -> list[str]:
     """The fields of /proc/PID/stat from the state on; none when the process is gone, and on other systems."""
     try:

@@ -189,6 +189,10 @@ class Processes:
             seconds[rank] = forks.main_thread_seconds(pid) + sum(map(forks.cpu_seconds, started))
         return seconds
 
+    def wait_for_disk(self) -> bool:
+        """Whether a rank, or a process that it started, waits for a disk (elsewhere than on Linux: False)."""
+        return any(forks.waits_for_disk(each) for pid in self.pids.values() for each in forks.process_tree(pid))
+
     def is_stopped(self, rank: int) -> bool:
         """Whether a signal has stopped a rank (elsewhere than on Linux: False)."""
         return rank in self.pids and forks.is_stopped(self.pids[rank])

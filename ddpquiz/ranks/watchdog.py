@@ -112,7 +112,7 @@ class Watchdog:
         if self.diagnose and (since := seen.timeline.mismatched_since()) is not None and now - since > MISMATCH:
             return "mismatch", since
         silent = self.timeout is not None and now - self.moved_at > self._patience(seen)
-        if silent and not self._is_computing(now, seen):
+        if silent and not self._is_computing(now, seen) and not self._waits_for_disk(now):
             return "hang", self.moved_at
         if self.diagnose and not self._noticed and now - self._recorded_at > NOTICE:
             return "stall", self._recorded_at
@@ -154,6 +154,13 @@ class Watchdog:
         if busy:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time
         return busy
+
+    def _waits_for_disk(self, now: float) -> bool:
+        """Whether a rank waits for a disk, as while a busy one writes a checkpoint."""
+        waits = self.processes.wait_for_disk()
+        if waits:
+            self.moved_at = now - (self.timeout or 0) / 2
+        return waits
 
 
 def _is_of_script(frame: Frame) -> bool:

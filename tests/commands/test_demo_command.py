@@ -143,6 +143,12 @@ def test_what_cannot_run_is_refused_in_one_sentence(args, tmp_path):
     assert ran.stdout == ""
 
 
+def test_demo_names_the_command_that_runs_a_script_of_ones_own(tmp_path):
+    (tmp_path / "train.py").touch()
+    ran = ddpquiz("demo", "train.py", cwd=tmp_path)
+    assert ran.stderr == "No demo named 'train.py'. `ddpquiz run train.py` runs a script of your own.\n"
+
+
 def test_a_wrong_device_is_wrong_usage():
     ran = ddpquiz("demo", "allreduce", "--device", "tpu")
     assert ran.returncode == 2

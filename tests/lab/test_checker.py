@@ -14,6 +14,7 @@ from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.lab import lab_pages
 from ddpquiz.lab.checker import Stopped, check_solution, command, compare, planned
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
+from ddpquiz.paths import own_labs_dir
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), seconds=3)
 HEAD = "import os, sys, time\nimport torch.distributed as dist\ndef all_reduce(x):\n"
@@ -152,6 +153,20 @@ def test_a_message_that_is_too_short_is_named_beside_the_claim_that_it_breaks(tm
     verdict = checked(tmp_path, "if dist.get_rank():\n    dist.recv(x[:4], 0)\nelse:\n    dist.send(x[:3], 1)")
     assert verdict.outcome == "claim"
     assert "Rank 0 sends 3 numbers in line 7, but rank 1 receives 4 numbers in line 5." in verdict.advice
+
+
+def test_labs_lie_beside_the_learners_other_data_unless_a_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DDPQUIZ_LABS", raising=False)
+    monkeypatch.delenv("DDPQUIZ_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    assert own_labs_dir() == tmp_path / "user" / "ddpquiz-labs"
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "data"))
+    assert own_labs_dir() == tmp_path / "data" / "labs"
+    Path("ddpquiz-labs").mkdir()
+    assert own_labs_dir() == Path("ddpquiz-labs")
+    monkeypatch.setenv("DDPQUIZ_LABS", "mine")
+    assert own_labs_dir() == Path("mine")
 
 
 def test_the_command_that_repeats_a_check_names_the_folder_only_if_it_is_another_one(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """What is a hang, and what only takes long."""
 
+import platform
 import sys
 import time
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.watchdog import Watchdog
 
 pytestmark = passed.ENGINE
+CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine()) if sys.platform == "linux" else None  # a system call
 
 
 def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
@@ -82,6 +84,20 @@ def test_a_long_computation_of_a_child_is_not_a_hang(script):
     dist.all_reduce(x)
     """
     assert end(run(script(body), timeout=1.0)).ok
+
+
+@pytest.mark.skipif(not CLONE, reason="the number of the system call that sleeps as a disk does is not known here")
+def test_waiting_for_a_slow_disk_is_not_a_hang(script):
+    """Linux shows the parent of a vfork as it shows a process that waits for a disk, until its child is done."""
+    body = f"""
+    import ctypes, os, signal
+    vfork = 0x4000  # CLONE_VFORK
+    if rank == 1 and ctypes.CDLL(None).syscall({CLONE}, vfork | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+        time.sleep(6)
+        os._exit(0)
+    dist.all_reduce(x)
+    """
+    assert end(run(script(body), timeout=1.0, diagnose=True)).ok
 
 
 def test_waiting_without_communication_is_not_a_hang(script):

@@ -155,6 +155,8 @@ def script_of(name: str) -> Path:
     else:
         near = _meant(name)
         hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
+        if Path(name).is_file():
+            hint = f"`ddpquiz run {name}` runs a script of your own."
         raise UserError(f"No demo named '{name}'. {hint}")
     return path
 
