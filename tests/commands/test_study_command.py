@@ -244,7 +244,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
             progress.answer(answer_row(f"ring/q{number}", 1.0, level="hard"), datetime.now(UTC).astimezone())
         progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
-    assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
+    assert re.findall(r"Card \d/(\d) · (.+)", said) == [("2", "DDP")] * 2
     assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
     assert "Card 1/4 · The ring" in piped(home, "study", "--all").stdout
@@ -283,9 +283,9 @@ Instead
 
 
 def asked(home, *words):
-    """Return the concepts of the cards that a whole sitting asks."""
+    """Return the titles of the lessons whose cards a whole sitting asks."""
     said = piped(home, "study", *words, lines="\n3\n" * 9).stdout
-    return [*dict.fromkeys(re.findall(r"Card \d/\d · (\w+)", said))]
+    return [*dict.fromkeys(re.findall(r"Card \d/\d · (.+)", said))]
 
 
 def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
@@ -295,14 +295,14 @@ def test_new_cards_are_those_of_the_lessons_that_have_begun(home):
         progress.stage("ddp/step-1", "done", datetime.now(UTC).astimezone())
     said = " ".join(piped(home, "study").stdout.split())
     assert "New cards come from the lessons that you have begun; these are from" in said
-    assert asked(home) == ["ddp"]
+    assert asked(home) == ["DDP"]
     said = piped(home, "study").stdout
     assert "ddpquiz learn           begin the next lesson, whose cards are new\n" in said
-    assert asked(home, "ring") == ["ring"]  # it was named
+    assert asked(home, "ring") == ["The ring"]  # it was named
 
 
 def test_new_cards_of_a_track_that_is_named_need_no_lesson(home):
-    assert asked(home, "--track", "collectives") == ["ring", "ddp"]
+    assert asked(home, "--track", "collectives") == ["The ring", "DDP"]
 
 
 @pytest.mark.parametrize("kind", ["review", "answer", "suspend", "lab"])
@@ -318,4 +318,4 @@ def test_any_row_of_an_old_log_begins_its_concept(home, kind):
                 progress.suspend("ddp/gone", at)
             case "lab":
                 progress.lab(LabRow(item="ddp/some-lab", passed=True), at)
-    assert asked(home) == ["ddp"]
+    assert asked(home) == ["DDP"]

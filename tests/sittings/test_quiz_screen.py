@@ -8,7 +8,7 @@ import passed
 import pytest
 from inline_snapshot import snapshot
 from sample import BYTES, PHASES, PRINTS, QUESTIONS, STEPS
-from sample_sittings import press, quizzing, screen
+from sample_sittings import context, press, quizzing, screen
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
@@ -270,6 +270,7 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
     for question in KNOWN.concept(concept).questions:
         for seed, width in enumerate((40, 80)):
             seat = quizzing(progress, question, seed=seed)
+            seat.context = context(progress, concepts=(KNOWN.concept(concept),))
             posed = seat.quiz.posed
             assert judge(posed, expected(posed)).right, question.key
             for trap in posed.question.traps:
