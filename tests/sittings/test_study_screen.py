@@ -70,7 +70,7 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
         seat.context = context(progress, concepts=(concept,))
         return screen(seat).splitlines()[0]
 
-    assert "from the lesson's extra pages (m)" in shown(ring)
+    assert "· extra pages (m) ·" in shown(ring)
     assert "beyond" not in shown(replace(ring, more=""))
     assert "beyond" not in shown(RING)
     assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})

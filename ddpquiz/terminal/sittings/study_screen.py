@@ -416,7 +416,7 @@ def card_header(sitting: Sitting, title: str, *, flagged: bool = False, path: st
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     flag = "flagged" if flagged else ""
-    further = "from the lesson's extra pages (m)" if beyond else ""
+    further = "extra pages (m)" if beyond else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
     return header(path, f"{bar} {first}", *more, cram, again, made_due, further, flag, "" if path else title)
