@@ -93,9 +93,9 @@ class FirstContact(KeyScreen):
         if not self.is_over:
             return [Text(f"You said: {self._chosen}. Four processes start …", style="quiet")]
         if self._chosen == _RIGHT:
-            said = Text("✓ Right: each rank has printed what it holds now, 1 + 2 + 3 + 4 = 10.", style="good")
+            said = Text("✓ Right: each rank has printed what it now holds, 1 + 2 + 3 + 4 = 10.", style="good")
         else:
-            said = prose(f"✗ You said: {self._chosen}. It is {_RIGHT}: each has printed 1 + 2 + 3 + 4 = 10.", "bad")
+            said = prose(f"✗ You said: {self._chosen}. It is {_RIGHT}: each now holds 1 + 2 + 3 + 4 = 10.", "bad")
         call = (
             "The “all” in `all_reduce` says who gets the result. Training one model on many GPUs does the same with "
             "gradients. This answer does not count. The first lesson is next."
