@@ -71,9 +71,9 @@ def test_a_new_card_that_the_steps_of_its_lesson_do_not_teach_says_where_it_is_t
         return screen(seat).splitlines()[0]
 
     assert "· extra pages (m) ·" in shown(ring)
-    assert "beyond" not in shown(replace(ring, more=""))
-    assert "beyond" not in shown(RING)
-    assert "beyond" not in shown(ring, {hard.key: Memory(study_day(START))})
+    assert "extra pages" not in shown(replace(ring, more=""))
+    assert "extra pages" not in shown(RING)
+    assert "extra pages" not in shown(ring, {hard.key: Memory(study_day(START))})
 
 
 def test_new_cards_that_only_further_pages_tell_wait_until_their_end_was_seen(progress):

@@ -6,7 +6,7 @@ bottom that lists the keys, and the page that explains them are the same for all
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -235,18 +235,19 @@ class KeyScreen(ABC):
             more = next((each.more or each.does for each in offered if each.key == QUIT.key), QUIT.more)
             self.note = f"Press q to {more}."
 
-    def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
+    def missing(self, key: str, offered: Collection[Hotkey]) -> str:
         """What to press instead of a key that is not offered; "" for an offered key, and for one that no screen has."""
         does = {name: each.does for each in offered for name in each.names}
         if key in does or not (len(key) == 1 or key in _GO_ON):
             return ""
-        for other in set(does).intersection(_GO_ON) if key in _GO_ON else ():
-            return f"Press {other} ({does[other]}) instead."
-        for one in offered if key in _GO_ON else ():
-            if one.key[0].isdecimal() and "-" in one.key:
-                return f"Press a key from {one.key.replace('-', ' to ')} ({one.does}) instead."
-        if key in _GO_ON and self.reading:
-            return "This is the end of the page; press esc to go back."
+        if key in _GO_ON:
+            for other in set(does).intersection(_GO_ON):
+                return f"Press {other} ({does[other]}) instead."
+            for one in offered:
+                if one.key[0].isdecimal() and "-" in one.key:
+                    return f"Press a key from {one.key.replace('-', ' to ')} ({one.does}) instead."
+            if self.reading:
+                return "This is the end of the page; press esc to go back."
         name = key.capitalize() if key in _GO_ON else key
         return f"{_MISSING.get(key, f'{name} does nothing here')}; {HELP.key} lists the keys."
 

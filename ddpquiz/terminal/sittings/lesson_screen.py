@@ -7,7 +7,7 @@ imported when something runs: the first step does not wait for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum, auto
@@ -228,14 +228,15 @@ class LessonScreen(AnswerScreen, SittingScreen):
         fitting, size = self.visit.fitting, _size()
         if size not in fitting:  # it is drawn to be measured
             whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
-            short = answer.right or any(fits_screen(page, *size) for page in self._short_pages(answer))
-            fitting[size] = fits_screen([Group(*whole)], *size) or not short
+            fitting[size] = fits_screen([Group(*whole)], *size) or not (
+                answer.right or any(fits_screen(page, *size) for page in self._short_pages(answer))
+            )
         return not fitting[size]
 
     def _short_pages(self, answer: Answer) -> list[list[RenderableType]]:
         """Draw an answer in short, from the longest page to the shortest.
 
-        Who was wrong sees the steps as well where there is room, or where nothing else explains the answer.
+        A wrong answer is drawn with the steps if there is room for them, or if nothing else explains it.
         """
         above, ask = Group(*self._says(answer), Text()), prose(answer.posed.question.ask, "bold")
         steps = [] if answer.right else [True]
@@ -502,7 +503,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case _ if not self._press_what_runs(key):
                 self._press_on_page(key)
 
-    def missing(self, key: str, offered: Iterable[Hotkey]) -> str:
+    def missing(self, key: str, offered: Collection[Hotkey]) -> str:
         said = super().missing(key, offered)
         return f"Wait for the result: {self._running}; esc ends the run." if said and self._started else said
 

@@ -224,32 +224,14 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
 
 def judged(answer: Answer) -> list[RenderableType]:
     """Draw the right answer, why the others are wrong, the steps, and a check; `verdict` has said why yours is."""
-    posed, question, said = answer.posed, answer.posed.question, _belief(answer)
-    parts: list[RenderableType] = []
-    if question.options:
-        chosen = answer.verdict.chosen
-        missed = question.kind is Kind.CHOICES and not answer.verdict.right and bool(chosen)
-        options = [(place, question.options[index]) for place, index in enumerate(posed.shown)]
-        # The chosen ones first, then the right ones
-        options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))
-        parts += [
-            _judged_option(
-                place + 1,
-                one,
-                chosen=place in chosen,
-                missed=missed and one.right and place not in chosen,
-                why="" if place in chosen and one.why == said else one.why,
-            )
-            for place, one in options
-        ]
-    elif question.kind is Kind.SPOT:
-        parts += _judged_lines(question, answer.verdict, explained=bool(said))
-    else:
-        parts.append(_right_answer(answer))
-    parts += _steps(question)
-    if question.check:
-        parts += section("Cross-check", prose(question.check))
-    return parts
+    check = answer.posed.question.check
+    cross = section("Cross-check", prose(check)) if check else []
+    return [*_solution(answer), *_steps(answer.posed.question), *cross]
+
+
+def short_view(answer: Answer, *, steps: bool = False) -> list[RenderableType]:
+    """Draw the right answer and the one given, without the other answers; `steps` says whether with the steps."""
+    return [*_solution(answer, others=False), *(_steps(answer.posed.question) if steps else [])]
 
 
 def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
@@ -277,32 +259,6 @@ def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> Ren
     """Draw a question with its solution so that both fit a small terminal; `around` draws the rest of the screen."""
     ask, more = prose(answer.posed.question.ask, "bold"), stem(answer.posed.question)[1:-1]
     return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
-
-
-def short_view(answer: Answer, *, steps: bool = False) -> list[RenderableType]:
-    """Draw the right answer and the one given, without the other answers; `steps` says whether with the steps.
-
-    Of a choice of several, each wrong one has its reason; otherwise `verdict` has said it.
-    """
-    posed, options, chosen = answer.posed, answer.posed.question.options, answer.verdict.chosen
-    several = posed.question.kind is Kind.CHOICES
-    shown = [(place, options[index]) for place, index in enumerate(posed.shown)] if options else []
-    parts: list[RenderableType] = [
-        _judged_option(
-            place + 1,
-            one,
-            chosen=place in chosen,
-            missed=several and bool(chosen) and place not in chosen,
-            why=one.why if several and not one.right else "",
-        )
-        for place, one in sorted(shown, key=lambda each: each[0] not in chosen)
-        if place in chosen or one.right
-    ]
-    if posed.question.kind is Kind.SPOT and not answer.right:
-        parts = _judged_lines(posed.question, answer.verdict, explained=bool(_belief(answer)))
-    elif not options:
-        parts = [_right_answer(answer)]
-    return [*parts, *_steps(posed.question)] if steps else parts
 
 
 def answer_words(posed: Posed, given: str, verdict: Verdict) -> str:
@@ -355,6 +311,31 @@ def verdict(answer: Answer, *, counts: bool = True) -> Text:
 def is_explained(answer: Answer) -> bool:
     """Whether `verdict` or `short_view` says why a wrong answer is wrong, so that its steps can wait."""
     return answer.posed.question.kind is Kind.CHOICES or bool(_belief(answer))
+
+
+def _solution(answer: Answer, *, others: bool = True) -> list[RenderableType]:
+    """Draw the right answer and the one given, and on demand all `others`, each with the reason why it is wrong."""
+    posed, question, said = answer.posed, answer.posed.question, _belief(answer)
+    if question.options:
+        chosen = answer.verdict.chosen
+        missed = question.kind is Kind.CHOICES and not answer.verdict.right and bool(chosen)
+        options = [(place, question.options[index]) for place, index in enumerate(posed.shown)]
+        # The chosen ones first, then the right ones
+        options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))
+        return [
+            _judged_option(
+                place + 1,
+                one,
+                chosen=place in chosen,
+                missed=missed and one.right and place not in chosen,
+                why="" if place in chosen and one.why == said else one.why,
+            )
+            for place, one in options
+            if others or place in chosen or one.right
+        ]
+    if question.kind is Kind.SPOT and (others or not answer.right):
+        return _judged_lines(question, answer.verdict, explained=bool(said))
+    return [_right_answer(answer)]
 
 
 def _steps(question: Question) -> list[RenderableType]:

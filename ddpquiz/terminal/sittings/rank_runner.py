@@ -153,10 +153,11 @@ def script_of(name: str) -> Path:
     if path.is_file():
         allowed_pack(pack)
     else:
-        near = _meant(name)
-        hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
         if Path(name).is_file():
             hint = f"`ddpquiz run {name}` runs a script of your own."
+        else:
+            near = _meant(name)
+            hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
         raise UserError(f"No demo named '{name}'. {hint}")
     return path
 
