@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from inline_snapshot import snapshot
-from run_program import ddpquiz, log
+from run_program import LEAVE_SCREEN, ddpquiz, log
 from sample import RING, START, answer_row
 from sample_sittings import context, press, screen, type_text
 from typer.testing import CliRunner
@@ -695,3 +695,12 @@ def test_what_was_answered_in_a_step_is_not_asked_again_after_leaving_in_its_mid
     progress.stage("ring/step-3", "skipped", START)  # elsewhere
     seat.leave_lesson(seat.lesson)
     assert "step 4 of 4" in screen(PathScreen(session, STEPS).lesson)
+
+
+def test_ctrl_c_in_a_lesson_says_at_which_step_it_goes_on(home):
+    terminal = ddpquiz("learn", "why-distribute", home=home)
+    terminal.wait("step 1 of 8")
+    terminal.press("s", "step 2 of 8")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+    assert "lesson, step 2 of 8." in " ".join(terminal.raw.split(LEAVE_SCREEN)[-1].split())

@@ -69,8 +69,10 @@ class PathScreen(SittingScreen):
         with Screen(console) as screen, Keys(away=screen.suspended) as keys:
             while not self.left:
                 if lesson := self.lesson:
-                    lesson.loop(screen, keys)
-                    self.leave_lesson(lesson)
+                    try:
+                        lesson.loop(screen, keys)
+                    finally:  # also after ctrl+c, since the summary says where the lesson goes on
+                        self.leave_lesson(lesson)
                 else:
                     self.loop(screen, keys)
 
