@@ -112,7 +112,7 @@ class Watchdog:
         if self.diagnose and (since := seen.timeline.mismatched_since()) is not None and now - since > MISMATCH:
             return "mismatch", since
         silent = self.timeout is not None and now - self.moved_at > self._patience(seen)
-        if silent and not self._is_computing(now, seen) and not self._waits_for_disk(now):
+        if silent and not self._is_working(now, seen):
             return "hang", self.moved_at
         if self.diagnose and not self._noticed and now - self._recorded_at > NOTICE:
             return "stall", self._recorded_at
@@ -140,8 +140,11 @@ class Watchdog:
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankStack(rank, waits_in, file, line, stack)
 
-    def _is_computing(self, now: float, seen: RunState) -> bool:
-        """Whether silent ranks use a processor, but for those that wait for a GPU: torch spins meanwhile."""
+    def _is_working(self, now: float, seen: RunState) -> bool:
+        """Whether a silent rank uses a processor, or waits for a disk, as while a busy one writes a checkpoint.
+
+        Torch spins while a rank waits for a GPU, so the processor time of such a rank does not count.
+        """
         on_gpu = seen.began is not None and seen.began.device == "cuda"
         used, before = self.processes.cpu_seconds(), self._cpu
         spent = sum(
@@ -149,18 +152,11 @@ class Watchdog:
             for rank, seconds in used.items()
             if not (on_gpu and seen.communicates_in(rank))
         )
-        busy = spent > max(_TICK, _IDLE * (now - self._cpu_at))
+        works = spent > max(_TICK, _IDLE * (now - self._cpu_at)) or self.processes.wait_for_disk()
         self._cpu, self._cpu_at = used, now
-        if busy:
+        if works:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time
-        return busy
-
-    def _waits_for_disk(self, now: float) -> bool:
-        """Whether a rank waits for a disk, as while a busy one writes a checkpoint."""
-        waits = self.processes.wait_for_disk()
-        if waits:
-            self.moved_at = now - (self.timeout or 0) / 2
-        return waits
+        return works
 
 
 def _is_of_script(frame: Frame) -> bool:

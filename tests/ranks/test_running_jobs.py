@@ -185,6 +185,7 @@ def test_where_the_system_refuses_py_spy_it_says_how_to_allow_it():
     assert "sudo sysctl kernel.yama.ptrace_scope=0" in ran.stderr or "belongs to another user" in ran.stderr
 
 
-def test_where_no_ranks_run_it_says_what_it_looked_for():
-    with pytest.raises(UserError, match=rf"No ranks of yours run below process {os.getpid()}: no process has RANK"):
-        find_jobs(os.getpid())
+def test_where_no_ranks_run_it_says_what_it_looked_for(start):
+    pid = start(sys.executable, "-c", SLEEPS)
+    with pytest.raises(UserError, match=rf"No ranks of yours run below process {pid}: no process has RANK"):
+        find_jobs(pid)
