@@ -269,7 +269,7 @@ def test_nothing_due_offers_more(home):
     assert re.sub(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "DAY", done.stdout) == (
         snapshot("""\
 Nothing is due.
-Due in the next seven days: 4 (4 DAY).
+Due in the next seven days: 4 cards (4 DAY).
 
 Instead
   ddpquiz study ring --cram  go over cards that are not due
@@ -279,7 +279,7 @@ Instead
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
     told = piped(home, "study", "ring", "--level", "hard").stdout  # there is one such card
-    assert "Due in the next seven days: 1 (" in told
+    assert "Due in the next seven days: 1 card (" in told
 
 
 def asked(home, *words):

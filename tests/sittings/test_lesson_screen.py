@@ -320,6 +320,16 @@ enter next step · space all reasons · p proof · u back · ? help · q leave\
     assert seat.turning == ("enter", "space")
 
 
+def test_a_right_answer_is_shown_with_its_steps_where_the_lesson_says_nothing_after_it(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    seat = press(
+        lesson(progress, concept=replace(STEPS, questions=(asked,), steps=(LessonStep("T.", ask="bytes"),))), "enter"
+    )
+    press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes")))
+    assert "✓>2  1,800 bytes\n\nSteps\n  1. A chunk is 300 bytes." in screen(seat)
+    assert "space all reasons" in screen(seat)
+
+
 def test_a_wrong_answer_is_shown_beside_the_right_one_and_a_key_shows_what_does_not_fit(progress):
     asked = next(each for each in STEPS.questions if each.id == "bytes")
     step = LessonStep("Text.", ask="bytes", then="Less than twice.")

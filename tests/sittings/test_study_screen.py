@@ -180,7 +180,7 @@ Done: 3 new cards.
 
 Pace: 8 s per card.
 Left out: 3 new (`--count` shows more).
-Due now: 0. In the next seven days: 2 (1 Tue, 1 Wed).
+Due now: 0. In the next seven days: 2 cards (1 Tue, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
 
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
@@ -326,17 +326,17 @@ def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress)
 
 
 def test_the_forecast_names_the_days():
-    assert study_screen.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 Tue, 5 Wed, 1 Mon)"
+    assert study_screen.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 cards (13 Tue, 5 Wed, 1 Mon)"
     assert study_screen.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
 def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
     seat = press(studying(progress, CARDS, memories=memories), "q")
-    assert "Due now: 2. In the next seven days: 2 (1 Tue, 1 Wed).\n" in screen(seat)
+    assert "Due now: 2. In the next seven days: 2 cards (1 Tue, 1 Wed).\n" in screen(seat)
     monkeypatch.setattr(progress, "memories", lambda: memories)
     now = standing.count_standing(progress, [RING, DDP], study_day(START))
-    assert (now.due, study_screen.forecast(now.soon, now.day)) == (2, "2 (1 Tue, 1 Wed)")
+    assert (now.due, study_screen.forecast(now.soon, now.day)) == (2, "2 cards (1 Tue, 1 Wed)")
 
 
 def test_content_is_never_treated_as_markup_or_control_codes(progress):

@@ -236,10 +236,11 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _short_pages(self, answer: Answer) -> list[list[RenderableType]]:
         """Draw an answer in short, from the longest page to the shortest.
 
-        A wrong answer is drawn with the steps if there is room for them, or if nothing else explains it.
+        A wrong answer is drawn with the steps if there is room for them, or if nothing else explains it; a right one
+        is, too, if there is room and the lesson says nothing after it.
         """
         above, ask = Group(*self._says(answer), Text()), prose(answer.posed.question.ask, "bold")
-        steps = [] if answer.right else [True]
+        steps = [] if answer.right and self.step.then else [True]
         if answer.right or question_view.is_explained(answer):
             steps.append(False)
         return [

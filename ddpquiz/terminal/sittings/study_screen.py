@@ -485,7 +485,7 @@ def forecast(soon: Sequence[int], day: date) -> str:
     """
     when = (_DAYS[(day.weekday() + ahead) % 7] for ahead in range(1, len(soon) + 1))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
-    return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
+    return f"{plural(sum(soon), 'card')} ({', '.join(parts)})" if parts else "none"
 
 
 def result(
