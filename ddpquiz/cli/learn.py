@@ -60,5 +60,5 @@ def learn(
         if is_interactive():
             run_sitting(PathScreen(context, path.concept), style.console())
         else:
-            section = layout.section("Step by step", stages(path))
+            section = layout.section("Step by step", stages(path, path.current))
             layout.show(style.console(), Group(lesson_page(known, path.concept), *section))

@@ -76,6 +76,9 @@ class TestOptions(QuizChoice):
     adaptive: Annotated[
         bool, typer.Option("--adaptive", help="Ask the most informative question; stop once the verdict is clear.")
     ] = False
+    every: Annotated[bool, typer.Option("--all", help="Ask also about concepts whose lesson you have not begun.")] = (
+        False
+    )
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False
 
 

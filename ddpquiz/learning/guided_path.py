@@ -166,10 +166,14 @@ def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime
 
 def has_begun(progress: Progress, concept: Concept) -> bool:
     """Whether the learner has begun to learn a concept; predictions and demos alone do not begin it."""
+    return concept.id in begun_concepts(progress)
+
+
+def begun_concepts(progress: Progress) -> set[str]:
+    """The concepts that the learner has begun to learn, as `has_begun` judges it."""
     rows = progress.entries("review", "explanation", "lab", "stage")
-    return any(
-        row.item.rpartition("/")[0] == concept.id for row in rows if row.item != f"{concept.id}/{StageName.DEMO}"
-    )
+    named = (row.item.rpartition("/") for row in rows)
+    return {concept for concept, _, stage in named if stage != StageName.DEMO}
 
 
 def has_learned(progress: Progress, concept: str) -> bool:

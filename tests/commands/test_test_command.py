@@ -22,6 +22,26 @@ def test_what_was_answered_today_waits_until_all_was_asked(home):
     assert json.loads(piped(home, "test", "--seed", "1", "--json").stdout)["asked"] == 5
 
 
+def test_a_test_without_a_concept_asks_about_what_was_begun(home):
+    def asked(*words: str) -> set[str]:
+        return {each["item"] for each in json.loads(piped(home, "test", *words, "--json").stdout)["questions"]}
+
+    every = asked()
+    assert {item.partition("/")[0] for item in every} == {"ddp", "ring"}
+    piped(home, "test", "ddp", lines="1\n")  # an answer alone begins no lesson
+    assert asked("--seed", "1") == every
+    piped(home, "study", "ring", "--count", "1", lines="\n3\n")
+    ring = {item for item in every if item.startswith("ring/")}
+    assert asked() == ring
+    assert asked("--all") > ring
+    assert asked("--track", "collectives") > ring
+    assert asked("--seed", "1") == every
+    assert (
+        "\nAbout the lesson that you have begun; --all asks about all 2 concepts.\nQuestion 1/"
+        in piped(home, "test", "--level", "easy").stdout
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

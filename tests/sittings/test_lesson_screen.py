@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.curriculum import pack_consent, pack_store, packs
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.errors import UserError
@@ -518,6 +519,23 @@ enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)
     assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
+
+
+def test_after_enough_new_cards_for_a_day_enter_opens_the_lab_and_not_the_next_lesson(progress):
+    session = context(progress, concepts=(STEPS,), labs=[LabTitle("fast-ring", "ring", "A fast ring", 20)])
+    progress.stage("ring/lesson", "done", START)
+    for step in range(1, 5):
+        progress.stage(f"ring/step-{step}", "done", START)
+    seat = PathScreen(session, STEPS)
+    assert screen(seat).endswith("\nenter cards · s skip · 1-3 stage · n next concept · ? help · q quit")
+    for number in range(10):
+        progress.review(f"other/{number}", Grade.GOOD, START, START - START)
+    shown = screen(seat)
+    assert "\n2 cards           3 cards\n3 lab     ▸ next  A fast ring, about 20 minutes" in shown
+    assert shown.endswith("\nenter lab · s skip · 1-3 stage · n next concept · ? help · q quit")
+    press(seat, "enter")
+    assert session.opened == [("fast-ring", "3 of 3: lab")]
+    assert "3 lab     skipped" in screen(press(seat, "s"))
 
 
 def test_the_key_that_leaves_a_lesson_says_where_it_leads(progress):

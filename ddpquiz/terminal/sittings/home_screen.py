@@ -206,7 +206,8 @@ class Home(SittingScreen):
             ask_questions,
         )
 
-        ask_questions(self._inside(), QuizChoice(concept=[concept.id] if concept else None), console())
+        choice = QuizChoice(concept=[concept.id]) if concept else QuizChoice(every=True)
+        ask_questions(self._inside(), choice, console())
 
     def _inside(self) -> SittingContext:
         return replace(self.context, back_to="home")

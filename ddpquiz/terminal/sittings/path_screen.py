@@ -115,15 +115,18 @@ class PathScreen(SittingScreen):
             if states.get(StageName.CARDS) is not StageState.SKIPPED:
                 where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
-        return Group(*head, stages(self.path), Text(), *where, Text())
+        return Group(*head, stages(self.path, self._next_stage), Text(), *where, Text())
 
     @property
     def _next_stage(self) -> PathStage | None:
-        """The stage that enter opens; None at the end, and where only new cards are left after enough of a day."""
-        now = self.path.current
-        if now and now.stage is StageName.CARDS and self.path.concept.in_steps:
-            return None if _begun_today(self.context) >= NEW_A_DAY else now
-        return now
+        """The stage that enter opens; None at the end. New cards are passed over after enough of a day."""
+        enough = self.path.concept.in_steps and _begun_today(self.context) >= NEW_A_DAY
+        left = (each for each in self.path.stages if each.state is StageState.OPEN)
+        return next((each for each in left if not (enough and each.stage is StageName.CARDS)), None)
+
+    @property
+    def _to_skip(self) -> PathStage | None:
+        return self._next_stage or self.path.current
 
     def keys(self) -> list[Hotkey]:
         now, count = self._next_stage, len(self.path.stages)
@@ -140,20 +143,20 @@ class PathScreen(SittingScreen):
             Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
             else following,
-            Hotkey("s", "skip", "skip this stage") if self.path.current else None,
+            Hotkey("s", "skip", "skip this stage") if self._to_skip else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
         ]
         return [*filter(None, keys), HELP, self.leave]
 
     def press(self, key: str) -> None:
-        now, enters = self.path.current, self._next_stage
+        enters, skips = self._next_stage, self._to_skip
         if self._reads:
             self._press_in_lesson(key)
         elif key == "enter" and enters:
             self._open(enters)
-        elif key == "s" and now:
-            self._save(now.stage, StageState.SKIPPED)
+        elif key == "s" and skips:
+            self._save(skips.stage, StageState.SKIPPED)
         elif key.isdecimal() and 1 <= int(key) <= len(self.path.stages):
             self._open(self.path.stages[int(key) - 1])
         elif key in ("n", "enter"):
@@ -301,13 +304,12 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
 
 
-def stages(path: GuidedPath) -> RenderableType:
-    """Draw the stages of a path: how far each is, and what it consists of."""
-    current = path.current
+def stages(path: GuidedPath, following: PathStage | None) -> RenderableType:
+    """Draw the stages of a path: how far each is, what it consists of, and which one enter opens."""
     rows = []
     for number, each in enumerate(path.stages, 1):
-        word = "▸ next" if each is current else _WORDS[each.state]
-        name = Text(f"{number} {each.stage}", style="key" if each is current else "")
+        word = "▸ next" if each is following else _WORDS[each.state]
+        name = Text(f"{number} {each.stage}", style="key" if each is following else "")
         rows.append((name, Text(word, style="good" if each.state is StageState.DONE else ""), Text(_about(path, each))))
     return columns(rows)
 

@@ -141,7 +141,7 @@ def _next(done: QuizResult) -> RenderableType:
         rows = [
             (f"{test} --level hard", "harder ones")
             if harder and not hardest
-            else ("ddpquiz test", "questions about all concepts")
+            else ("ddpquiz test", "questions about other concepts too")
         ]
     return Commands(rows)
 

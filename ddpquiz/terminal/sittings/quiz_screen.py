@@ -19,6 +19,7 @@ from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
 from ddpquiz.learning import answers, mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog, SavedAnswer, with_hint_at_mistake
+from ddpquiz.learning.guided_path import begun_concepts
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.quiz import Event, Given, GoTo, Quiz, QuizAction, Rules, SetConfidence, TimeUp
@@ -69,6 +70,7 @@ class QuizChoice:
     exam: bool = False
     confidence: bool = False
     adaptive: bool = False
+    every: bool = False  # also concepts whose lesson has not begun
 
     @property
     def about(self) -> str:
@@ -79,7 +81,7 @@ class QuizChoice:
     def command(self) -> str:
         """The command line that was given."""
         names = ("level", "count", "seed", "wrong", "timed", "exam", "confidence", "adaptive")
-        options = {f"--{name}": getattr(self, name) for name in names}
+        options = {f"--{name}": getattr(self, name) for name in names} | {"--all": self.every}
         if self.count == QUESTIONS:
             del options["--count"]
         return command_words(*f"ddpquiz test {self.about}".split(), **options)
@@ -89,6 +91,11 @@ class QuizChoice:
         timed = timedelta(seconds=self.timed) if self.timed else None
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether what the learner has begun decides what is asked about."""
+        return not (self.concept or self.track or self.wrong or self.every) and self.seed is None
+
 
 def ask_questions(context: SittingContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
@@ -97,7 +104,9 @@ def ask_questions(context: SittingContext, choice: QuizChoice, console: Console,
     """
     catalog, progress = context.catalog, context.progress
     fitting, piped = _fitting(catalog, choice), not sys.stdin.isatty()
-    rows = progress.entries("answer")
+    about, rows = "", progress.entries("answer")
+    if choice.is_open:
+        fitting, about = _of_begun(fitting, begun_concepts(progress), catalog)
     if choice.wrong:
         fitting = _missed(fitting, rows)
     if not fitting:
@@ -109,7 +118,7 @@ def ask_questions(context: SittingContext, choice: QuizChoice, console: Console,
     dice = random.Random(choice.seed)  # noqa: S311
     count = len(fitting) if choice.adaptive else choice.count
     asked = quiz.choose_questions(fitting, count, dice, right)
-    opening = _already(catalog, earlier) if earlier else ""
+    opening = " ".join(filter(None, [about, _already(catalog, earlier) if earlier else ""]))
     last = {row.item: row for row in rows}
     asked = [
         with_hint_at_mistake(one, row.given or "") if (row := last.get(one.key)) and row.credit == 0 else one
@@ -151,6 +160,16 @@ def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
         for question in concept.questions
         if choice.level in (None, question.level) and choice.kind in (None, question.kind)
     ]
+
+
+def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> tuple[list[Question], str]:
+    """The questions about concepts that the learner has begun, and a sentence that says so; all if there are none."""
+    mine = [question for question in questions if question.concept in begun]
+    lessons = len({concept.id for concept in catalog.concepts} & begun)
+    if not mine or lessons == len(catalog.concepts):
+        return questions, ""
+    of = "the lesson" if lessons == 1 else f"the {lessons} lessons"
+    return mine, f"About {of} that you have begun; --all asks about all {len(catalog.concepts)} concepts."
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
