@@ -245,13 +245,21 @@ HOW = {
 }
 
 
+_SPELLED = {"s": "seconds", "%": "percent", "million": "millions", "billion": "billions", "trillion": "trillions"}
+
+
 def instruction(question: Question) -> str:
     """What the learner has to do, in a sentence."""
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them on one line, separated by spaces."
+    unit = _SPELLED.get(question.unit, question.unit)
+    if unit.startswith("times"):
+        return f"Type how many {unit}."
+    if re.fullmatch(r"[\w-]{3,}s", question.unit):  # what is counted, such as bytes or steps
+        return f"Type the number of {unit}."
     how = HOW[question.kind]
-    return f"{how.removesuffix('.')}, in {question.unit}." if question.unit else how
+    return f"{how.removesuffix('.')}, in {unit}." if unit else how
 
 
 _PREFIXES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "m": -3, "u": -6, "n": -9}

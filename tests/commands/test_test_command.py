@@ -80,7 +80,7 @@ def test_a_hint_is_in_sight_on_a_small_terminal(home):
 
 def test_a_terminal_that_cannot_be_painted_has_a_prompt_and_names_the_unit(home):
     terminal = sample(home, "test", "ring", "--kind", "number", TERM="dumb")
-    assert "Type a number, in bytes.\n" in terminal.wait("\n>$")
+    assert "Type the number of bytes.\n" in terminal.wait("\n>$")
     terminal.press("1800 kg\r", "Answer in bytes")
     terminal.press("1800\r", "✓ Right")
     terminal.end()

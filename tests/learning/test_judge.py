@@ -8,7 +8,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 
 from ddpquiz.curriculum.concept import Option
 from ddpquiz.curriculum.posed_question import Posed, evaluate_drawn, expected, pose
-from ddpquiz.learning.judge import answered, chance, judge
+from ddpquiz.learning.judge import answered, chance, instruction, judge
 
 STRAIGHT = {
     question.key: replace(posed, shown=tuple(range(len(posed.shown))))
@@ -104,6 +104,21 @@ def test_what_names_no_options_is_asked_again(given):
 )
 def test_a_number_may_be_written_in_any_usual_way(given):
     assert judge(number(), given).right
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("bytes", "Type the number of bytes."),
+        ("GB/s", "Type a number, in GB/s."),
+        ("s", "Type a number, in seconds."),
+        ("million", "Type a number, in millions."),
+        ("times", "Type how many times."),
+        ("", "Type a number."),
+    ],
+)
+def test_the_instruction_names_the_unit_in_a_sentence(unit, said):
+    assert instruction(replace(STEPS, unit=unit)) == said
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,9 @@ def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(pro
     shown = screen(press(quizzing(progress, prints), "0", "enter"), height=24)
     assert (shown.count(PRINTS.ask), shown.count("\nThe question\n  Type the output.")) == (1, 1)
     assert shown.index("The question") < shown.index("x = 1")
+    prints = replace(prints, ask=PRINTS.ask + " Nobody fails." * 45)  # with the verdict, only its code does not fit
+    shown = screen(press(quizzing(progress, prints), "0", "enter"), height=24)
+    assert (shown.count(PRINTS.ask), " ".join(shown.split()).count("Nobody fails.")) == (1, 45)
 
 
 def test_what_is_said_about_a_key_stands_above_the_keys(progress):

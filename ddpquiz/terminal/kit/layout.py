@@ -199,12 +199,15 @@ class Folded:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         endless = options.update(height=None)
         whole = Group(*[Text()] * self.above, self.question, *self.more, *self.answer)
-        parts = (whole, self.around(console.width))
-        if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
+        answer = Group(*self.answer)
+        used, below, around = (
+            len(console.render_lines(part, endless, pad=False)) for part in (whole, answer, self.around(console.width))
+        )
+        if used + around <= console.height:
             yield whole
             return
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
-        if len(lines) <= console.height // 3:
+        if len(lines) <= max(console.height // 3, console.height - around - below):
             yield Group(self.question, *self.answer)
             if len(self.more) > 1:
                 yield Group(*section(self.title, *self.more))
