@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _MARKER = re.compile(r"^(?P<indent> *)# lab: (?P<what>write|broken|end)\b[ ]*(?P<text>.*?)\s*$")
+_COLUMNS = 80  # of a terminal
 _COMMENT = re.compile(r"^(\s*)# ?(.*)$")
 
 
@@ -144,9 +145,12 @@ def _started(part: Part) -> str:
     if part.broken:
         return part.broken
     ask = part.ask or "write this part"
-    words = textwrap.wrap(ask, 116 - len(part.indent))
-    comment = "".join(f"{part.indent}# {line}\n" for line in words)
-    return f"{comment}{part.indent}raise NotImplementedError({_quoted(ask)})\n"
+    line = f"{part.indent}raise NotImplementedError({_quoted(ask)})\n"
+    if len(line) <= _COLUMNS:
+        return line
+    *words, last = textwrap.wrap(ask, _COLUMNS - len(f'{part.indent}    " "\n'))
+    message = "".join(f"{part.indent}    {_quoted(each)}\n" for each in [*(f"{word} " for word in words), last])
+    return f"{part.indent}raise NotImplementedError(\n{message}{part.indent})\n"
 
 
 def _quoted(text: str) -> str:

@@ -1,14 +1,20 @@
-"""All-to-all by point-to-point messages: every rank sends a tensor of its own to every other rank."""
+"""All-to-all by point-to-point messages: every rank sends a tensor of its own
+to every other rank.
+"""
 
 import torch
 import torch.distributed as dist
 
 
-def all_to_all(outgoing: list[torch.Tensor], lengths: list[int]) -> list[torch.Tensor]:
+def all_to_all(
+    outgoing: list[torch.Tensor],
+    lengths: list[int],
+) -> list[torch.Tensor]:
     """Return what all ranks sent to this one, in the order of ranks.
 
-    `outgoing[i]` goes to rank `i`, and `lengths[i]` numbers arrive from rank `i`; both may be empty. The tensors have
-    one dimension and one dtype. Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed.
+    `outgoing[i]` goes to rank `i`, and `lengths[i]` numbers arrive from rank
+    `i`; both may be empty. The tensors have one dimension and one dtype. Only
+    `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     arriving = [outgoing[rank].new_empty(length) for length in lengths]

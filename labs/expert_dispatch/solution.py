@@ -1,4 +1,6 @@
-"""Expert parallelism: each token travels to the rank of its expert, and the answer comes back."""
+"""Expert parallelism: each token travels to the rank of its expert, and the
+answer comes back.
+"""
 
 from collections.abc import Callable
 
@@ -12,12 +14,15 @@ def dispatch(
     expert: Callable[[torch.Tensor], torch.Tensor],
     capacity: int,
 ) -> torch.Tensor:
-    """Return for each token what its expert makes of it, and the token itself where it was dropped.
+    """Return for each token what its expert makes of it, and the token itself
+    where it was dropped.
 
-    Rank `r` has expert `r`. `tokens` has the shape (tokens, width); `experts` has the shape (tokens,) and says which
-    expert each token wants. A rank sends at most `capacity` tokens to one expert: the first ones; the others are
-    dropped. `expert` is this rank's expert; it takes tensors of the shape (any, width), and returns the same shape. The
-    numbers of tokens differ among the ranks and may be 0; `tokens` is not changed.
+    Rank `r` has expert `r`. `tokens` has the shape (tokens, width); `experts`
+    has the shape (tokens,) and says which expert each token wants. A rank
+    sends at most `capacity` tokens to one expert: the first ones; the others
+    are dropped. `expert` is this rank's expert; it takes tensors of the shape
+    (any, width), and returns the same shape. The numbers of tokens differ
+    among the ranks and may be 0; `tokens` is not changed.
     """
     n, width = dist.get_world_size(), tokens.shape[1]
     result = tokens.clone()  # a dropped token stays as it is

@@ -7,12 +7,14 @@ import torch.distributed as dist
 
 
 def average_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
-    """Replace the gradient of each parameter by its mean over all ranks, with a single all-reduce.
+    """Replace the gradient of each parameter by its mean over all ranks, with
+    a single all-reduce.
 
-    A parameter without a gradient keeps none; it has none on any rank. All gradients have one dtype. A gradient stays
-    the same tensor object, since others may hold it.
+    A parameter without a gradient keeps none; it has none on any rank. All
+    gradients have one dtype. A gradient stays the same tensor object, since
+    others may hold it.
     """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return
 

@@ -1,4 +1,6 @@
-"""FSDP by hand: a layer is whole only while it computes; between uses each rank keeps its rows of the weight."""
+"""FSDP by hand: a layer is whole only while it computes; between uses each
+rank keeps its rows of the weight.
+"""
 
 import torch
 import torch.distributed as dist
@@ -6,7 +8,9 @@ from torch import nn
 
 
 def gather(shard: torch.Tensor) -> torch.Tensor:
-    """Return the whole weight, whose rows are those of all ranks, in the order of the ranks."""
+    """Return the whole weight, whose rows are those of all ranks, in the order
+    of the ranks.
+    """
     # lab: write collect the rows of all ranks in one tensor
     n = dist.get_world_size()
     whole = shard.new_empty(n * len(shard), shard.shape[1])
@@ -16,7 +20,9 @@ def gather(shard: torch.Tensor) -> torch.Tensor:
 
 
 def reduce_scatter(gradient: torch.Tensor) -> torch.Tensor:
-    """Return this rank's rows of the mean, over all ranks, of the gradients of the whole weight."""
+    """Return this rank's rows of the mean, over all ranks, of the gradients of
+    the whole weight.
+    """
     # lab: write sum the gradients of all ranks, but receive this rank's rows only, and make the sum a mean
     n = dist.get_world_size()
     mine = gradient.new_empty(len(gradient) // n, gradient.shape[1])
@@ -26,7 +32,9 @@ def reduce_scatter(gradient: torch.Tensor) -> torch.Tensor:
 
 
 class Compute(torch.autograd.Function):
-    """Computes `x @ weight.T`; the weight is whole inside `forward` and inside `backward`, and not in between."""
+    """Computes `x @ weight.T`; the weight is whole inside `forward` and inside
+    `backward`, and not in between.
+    """
 
     @staticmethod
     def forward(context, x: torch.Tensor, shard: torch.Tensor) -> torch.Tensor:
@@ -36,8 +44,13 @@ class Compute(torch.autograd.Function):
         # lab: end
 
     @staticmethod
-    def backward(context, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the gradients of `x` and of `shard`; autograd adds the second to `shard.grad`."""
+    def backward(
+        context,
+        gradient: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the gradients of `x` and of `shard`; autograd adds the second
+        to `shard.grad`.
+        """
         x, shard = context.saved_tensors
         # lab: write the gradient of x, and this rank's rows of the mean gradient of the weight
         return gradient @ gather(shard), reduce_scatter(gradient.T @ x)
@@ -45,10 +58,14 @@ class Compute(torch.autograd.Function):
 
 
 class ShardedLinear(nn.Module):
-    """A linear layer without bias, of which each rank keeps its rows; n divides the number of rows."""
+    """A linear layer without bias, of which each rank keeps its rows; n
+    divides the number of rows.
+    """
 
     def __init__(self, weight: torch.Tensor) -> None:
-        """Take this rank's rows of `weight`, which has the shape (outputs, inputs) and is the same on all ranks."""
+        """Take this rank's rows of `weight`, which has the shape (outputs,
+        inputs) and is the same on all ranks.
+        """
         super().__init__()
         rows = weight.chunk(dist.get_world_size())[dist.get_rank()]
         # lab: write keep these rows, and nothing else of the weight
@@ -56,5 +73,7 @@ class ShardedLinear(nn.Module):
         # lab: end
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return `x @ weight.T`; `x`, of the shape (samples, inputs), is this rank's own."""
+        """Return `x @ weight.T`; `x`, of the shape (samples, inputs), is this
+        rank's own.
+        """
         return Compute.apply(x, self.shard)

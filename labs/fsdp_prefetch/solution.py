@@ -1,4 +1,6 @@
-"""FSDP with prefetch: the next layer is gathered while this one computes, in forward and in backward."""
+"""FSDP with prefetch: the next layer is gathered while this one computes, in
+forward and in backward.
+"""
 
 import itertools
 
@@ -8,10 +10,17 @@ from torch import nn
 
 
 class Compute(torch.autograd.Function):
-    """Computes `x @ weight.T`; the weight of `layer` is whole only here and while it is gathered ahead."""
+    """Computes `x @ weight.T`; the weight of `layer` is whole only here and
+    while it is gathered ahead.
+    """
 
     @staticmethod
-    def forward(context, x: torch.Tensor, shard: torch.Tensor, layer: "ShardedLinear") -> torch.Tensor:
+    def forward(
+        context,
+        x: torch.Tensor,
+        shard: torch.Tensor,
+        layer: "ShardedLinear",
+    ) -> torch.Tensor:
         context.save_for_backward(x)
         context.layer = layer
         # lab: write take the whole weight, begin to gather the layer that comes after this one, and compute
@@ -22,7 +31,10 @@ class Compute(torch.autograd.Function):
         # lab: end
 
     @staticmethod
-    def backward(context, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+    def backward(
+        context,
+        gradient: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
         """Return the gradients of `x` and of `shard`."""
         (x,), layer = context.saved_tensors, context.layer
         # lab: write the same for the gradient of x; in backward the layer before this one comes next
@@ -36,7 +48,9 @@ class Compute(torch.autograd.Function):
 
 
 def reduce_scatter(gradient: torch.Tensor) -> torch.Tensor:
-    """Return this rank's rows of the mean, over all ranks, of the gradients of a whole weight."""
+    """Return this rank's rows of the mean, over all ranks, of the gradients of
+    a whole weight.
+    """
     n = dist.get_world_size()
     mine = gradient.new_empty(len(gradient) // n, gradient.shape[1])
     dist.reduce_scatter(mine, list(gradient.chunk(n)))
@@ -44,9 +58,11 @@ def reduce_scatter(gradient: torch.Tensor) -> torch.Tensor:
 
 
 class ShardedLinear(nn.Module):
-    """A linear layer without bias, of which each rank keeps its rows; n divides the number of rows.
+    """A linear layer without bias, of which each rank keeps its rows; n
+    divides the number of rows.
 
-    `previous` and `following` are its neighbors in the model, or None at the ends.
+    `previous` and `following` are its neighbors in the model, or None at the
+    ends.
     """
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -54,10 +70,13 @@ class ShardedLinear(nn.Module):
         self.shard = nn.Parameter(weight.chunk(dist.get_world_size())[dist.get_rank()].clone())
         self.previous: ShardedLinear | None = None
         self.following: ShardedLinear | None = None
-        self.arriving: tuple[dist.Work, torch.Tensor] | None = None  # the gather that was begun, and what it fills
+        # the gather that was begun, and what it fills
+        self.arriving: tuple[dist.Work, torch.Tensor] | None = None
 
     def begin(self) -> None:
-        """Begin to gather the whole weight, unless that was begun before; return at once."""
+        """Begin to gather the whole weight, unless that was begun before;
+        return at once.
+        """
         # lab: write begin to gather the weight from all ranks, and keep what is needed to wait for it
         if self.arriving is None:
             n = dist.get_world_size()
@@ -67,7 +86,9 @@ class ShardedLinear(nn.Module):
         # lab: end
 
     def take(self) -> torch.Tensor:
-        """Wait for the whole weight, drop it from the layer, and return it: only the caller holds it."""
+        """Wait for the whole weight, drop it from the layer, and return it:
+        only the caller holds it.
+        """
         # lab: write begin if nobody has, wait, and let go of the weight
         self.begin()
         work, whole = self.arriving
@@ -77,7 +98,9 @@ class ShardedLinear(nn.Module):
         # lab: end
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return `x @ weight.T`; `x`, of the shape (samples, inputs), is this rank's own."""
+        """Return `x @ weight.T`; `x`, of the shape (samples, inputs), is this
+        rank's own.
+        """
         return Compute.apply(x, self.shard, self)
 
 

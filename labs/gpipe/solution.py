@@ -1,4 +1,6 @@
-"""One training step of a pipeline with GPipe's schedule: all micro-batches forward, then all backward."""
+"""One training step of a pipeline with GPipe's schedule: all micro-batches
+forward, then all backward.
+"""
 
 from collections.abc import Callable
 
@@ -16,16 +18,21 @@ def gpipe_step(
     loss_of: Loss,
     shape: tuple[int, ...],
 ) -> None:
-    """Leave the gradient of the batch's mean loss in the parameters of this rank's `stage`.
+    """Leave the gradient of the batch's mean loss in the parameters of this
+    rank's `stage`.
 
-    The model is a chain of stages; rank `r` has stage `r`. `inputs` and `targets` have one entry for each micro-batch,
-    on all ranks, but the entries of `inputs` are tensors on the first rank only, those of `targets` on the last rank
-    only, and elsewhere they are None. What goes from stage to stage has the shape `shape`. `loss_of(output, target)` is
-    the mean loss of one micro-batch. All micro-batches have the same size.
+    The model is a chain of stages; rank `r` has stage `r`. `inputs` and
+    `targets` have one entry for each micro-batch, on all ranks, but the
+    entries of `inputs` are tensors on the first rank only, those of `targets`
+    on the last rank only, and elsewhere they are None. What goes from stage to
+    stage has the shape `shape`. `loss_of(output, target)` is the mean loss of
+    one micro-batch. All micro-batches have the same size.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1
-    entered: list[torch.Tensor] = []  # what this stage got, one tensor for each micro-batch
-    left: list[torch.Tensor] = []  # what this stage made of it; on the last rank its part of the loss
+    # what this stage got, one tensor for each micro-batch
+    entered: list[torch.Tensor] = []
+    # what this stage made of it; on the last rank its part of the loss
+    left: list[torch.Tensor] = []
 
     # lab: write the forwards: receive or take each micro-batch, run the stage, keep both ends, send or take the loss
     for x, target in zip(inputs, targets, strict=True):

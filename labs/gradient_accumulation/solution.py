@@ -1,4 +1,4 @@
-"""Gradient accumulation: several micro-batches, one synchronization, one step."""
+"""Gradient accumulation: micro-batches, then one synchronization and step."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -9,7 +9,9 @@ from torch import nn
 
 
 class AccumulatingDDP(nn.Module):
-    """Wraps a module, which is the same on all ranks. Outside `no_sync` its gradients are averaged during backward."""
+    """Wraps a module, which is the same on all ranks. Outside `no_sync` its
+    gradients are averaged during backward.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -24,9 +26,11 @@ class AccumulatingDDP(nn.Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A backward inside this context sends nothing; it only adds to this rank's gradients.
+        """A backward inside this context sends nothing; it only adds to this
+        rank's gradients.
 
-        Afterwards everything is as before, also if the block inside raised an error or was part of another `no_sync`.
+        Afterwards everything is as before, also if the block inside raised an
+        error or was part of another `no_sync`.
         """
         # lab: write switch `self.synchronizes` off for the block, and put it back in any case
         before = self.synchronizes
@@ -38,7 +42,9 @@ class AccumulatingDDP(nn.Module):
         # lab: end
 
     def ready(self, parameter: nn.Parameter) -> None:
-        """Is called in each backward, when the gradient of `parameter` holds what this backward added to it."""
+        """Is called in each backward, when the gradient of `parameter` holds
+        what this backward added to it.
+        """
         # lab: write begin to average this gradient over the ranks, unless in `no_sync`
         if self.synchronizes:
             parameter.grad /= dist.get_world_size()
@@ -53,11 +59,15 @@ class AccumulatingDDP(nn.Module):
 
 
 def train_step(
-    ddp: AccumulatingDDP, optimizer: torch.optim.Optimizer, micro_batches: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ddp: AccumulatingDDP,
+    optimizer: torch.optim.Optimizer,
+    micro_batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
 ) -> None:
-    """Take one step on the mean squared error over all micro-batches of all ranks.
+    """Take one step on the mean squared error over all micro-batches of all
+    ranks.
 
-    A micro-batch is a pair of inputs and answers. All have the same size, and all ranks have the same number of them.
+    A micro-batch is a pair of inputs and answers. All have the same size, and
+    all ranks have the same number of them.
     """
     optimizer.zero_grad()
     # lab: write a backward for each micro-batch, only the last of which synchronizes

@@ -1,4 +1,6 @@
-"""Data parallelism in its plainest form: the same weights everywhere, and the mean of all gradients after backward."""
+"""Data parallelism in its plainest form: the same weights everywhere, and the
+mean of all gradients after backward.
+"""
 
 import torch
 import torch.distributed as dist
@@ -6,10 +8,12 @@ from torch import nn
 
 
 class NaiveDDP(nn.Module):
-    """Wraps a module. After `loss.backward()`, `synchronize()` makes every rank hold the same gradients.
+    """Wraps a module. After `loss.backward()`, `synchronize()` makes every
+    rank hold the same gradients.
 
-    Some parameters of the module may be frozen (`requires_grad` is False), and some may be tied: one tensor under two
-    names. The wrapped module stays the same object.
+    Some parameters of the module may be frozen (`requires_grad` is False), and
+    some may be tied: one tensor under two names. The wrapped module stays the
+    same object.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -1,4 +1,6 @@
-"""Data parallelism that sends each gradient as soon as it is there, while backward goes on."""
+"""Data parallelism that sends each gradient as soon as it is there, while
+backward goes on.
+"""
 
 import torch
 import torch.distributed as dist
@@ -6,10 +8,12 @@ from torch import nn
 
 
 class OverlappedDDP(nn.Module):
-    """Wraps a module, which is the same on all ranks. The all-reduces of its gradients begin during `backward`.
+    """Wraps a module, which is the same on all ranks. The all-reduces of its
+    gradients begin during `backward`.
 
-    `finish()` is called after `loss.backward()` and before the optimizer's step: it returns when every gradient is the
-    mean over all ranks. Frozen parameters take no part.
+    `finish()` is called after `loss.backward()` and before the optimizer's
+    step: it returns when every gradient is the mean over all ranks. Frozen
+    parameters take no part.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -24,7 +28,9 @@ class OverlappedDDP(nn.Module):
         return self.module(*args)
 
     def begin(self, parameter: nn.Parameter) -> None:
-        """Is called in backward, as soon as the gradient of `parameter` is complete."""
+        """Is called in backward, as soon as the gradient of `parameter` is
+        complete.
+        """
         # lab: write begin to sum this gradient over all ranks, without waiting for it
         parameter.grad /= dist.get_world_size()
         self.works.append(dist.all_reduce(parameter.grad, async_op=True))

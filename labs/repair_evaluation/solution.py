@@ -1,4 +1,6 @@
-"""Data-parallel training in which rank 0 measures the accuracy after each epoch."""
+"""Data-parallel training in which rank 0 measures the accuracy after each
+epoch.
+"""
 
 import torch
 from torch import nn
@@ -7,11 +9,18 @@ from torch.nn.parallel import DistributedDataParallel
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and classes
 
 
-def train(model: nn.Module, epochs: list[list[Batch]], validation: Batch, rank: int) -> list[float]:
-    """Train `model` in place on this rank's batches of each epoch, with SGD and all other ranks.
+def train(
+    model: nn.Module,
+    epochs: list[list[Batch]],
+    validation: Batch,
+    rank: int,
+) -> list[float]:
+    """Train `model` in place on this rank's batches of each epoch, with SGD
+    and all other ranks.
 
-    After each epoch rank 0 measures which share of the validation batch its model classifies correctly, in evaluation
-    mode. Return these shares on rank 0 and an empty list on all other ranks.
+    After each epoch rank 0 measures which share of the validation batch its
+    model classifies correctly, in evaluation mode. Return these shares on rank
+    0 and an empty list on all other ranks.
     """
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -4,9 +4,11 @@ import torch.distributed as dist
 
 
 def make_groups(width: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
-    """Return the row and the column of this rank in a grid that is `width` ranks wide.
+    """Return the row and the column of this rank in a grid that is `width`
+    ranks wide.
 
-    Ranks 0 to width - 1 are the first row, and so on. A row is a tensor-parallel group, a column a data-parallel one.
+    Ranks 0 to width - 1 are the first row, and so on. A row is a
+    tensor-parallel group, a column a data-parallel one.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     row, column = rank // width, rank % width

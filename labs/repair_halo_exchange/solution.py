@@ -1,19 +1,24 @@
-"""A rod that is cut into pieces, one per rank: before each step, neighbors exchange the values at their ends."""
+"""A rod that is cut into pieces, one per rank: before each step, neighbors
+exchange the values at their ends.
+"""
 
 import torch
 import torch.distributed as dist
 
 
 def smooth(piece: torch.Tensor, steps: int) -> None:
-    """Replace each value, in place, by the mean of itself and its two neighbors, `steps` times.
+    """Replace each value, in place, by the mean of itself and its two
+    neighbors, `steps` times.
 
-    Rank `r` holds the `r`-th piece of a rod; the neighbor of an end value lies on the rank beside it. The two ends of
-    the whole rod have one neighbor less and keep their values. Each piece has two values or more.
+    Rank `r` holds the `r`-th piece of a rod; the neighbor of an end value lies
+    on the rank beside it. The two ends of the whole rod have one neighbor less
+    and keep their values. Each piece has two values or more.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     left, right = rank - 1, rank + 1
     for _ in range(steps):
-        from_left, from_right = piece[:1].clone(), piece[-1:].clone()  # where there is no neighbor, the value itself
+        # where there is no neighbor, the value itself
+        from_left, from_right = piece[:1].clone(), piece[-1:].clone()
         # lab: write
         messages = []
         if left >= 0:

@@ -4,11 +4,17 @@ import torch
 import torch.distributed as dist
 
 
-def train(weight: torch.Tensor, batches: list[torch.Tensor], every: int) -> list[float]:
-    """Move `weight` toward the mean of all samples, and return the losses that rank 0 reports.
+def train(
+    weight: torch.Tensor,
+    batches: list[torch.Tensor],
+    every: int,
+) -> list[float]:
+    """Move `weight` toward the mean of all samples, and return the losses that
+    rank 0 reports.
 
-    Each rank has its own batches, and all ranks have equally many. The loss is the mean squared distance to the
-    samples of a batch. In each step whose number is divisible by `every`, from step 0 on, rank 0 reports the mean
+    Each rank has its own batches, and all ranks have equally many. The loss is
+    the mean squared distance to the samples of a batch. In each step whose
+    number is divisible by `every`, from step 0 on, rank 0 reports the mean
     loss over all ranks before the step; all other ranks return an empty list.
     """
     rank, n = dist.get_rank(), dist.get_world_size()

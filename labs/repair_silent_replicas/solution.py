@@ -5,10 +5,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def train(model: nn.Module, batches: list[tuple[torch.Tensor, torch.Tensor]], rate: float) -> nn.Module:
-    """Train `model` on this rank's batches of inputs and answers, together with all other ranks; return it.
+def train(
+    model: nn.Module,
+    batches: list[tuple[torch.Tensor, torch.Tensor]],
+    rate: float,
+) -> nn.Module:
+    """Train `model` on this rank's batches of inputs and answers, together
+    with all other ranks; return it.
 
-    Every step is a step of SGD on the mean over all ranks of the mean squared error.
+    Every step is a step of SGD on the mean over all ranks of the mean squared
+    error.
     """
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)

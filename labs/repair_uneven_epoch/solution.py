@@ -1,16 +1,25 @@
-"""One epoch of data-parallel training on ranks that do not have equally many batches."""
+"""One epoch of data-parallel training on ranks that do not have equally many
+batches.
+"""
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def train_epoch(model: nn.Module, batches: list[tuple[torch.Tensor, torch.Tensor]], rate: float) -> int:
-    """Train `model` in place on this rank's batches, together with all other ranks; return the batches used here.
+def train_epoch(
+    model: nn.Module,
+    batches: list[tuple[torch.Tensor, torch.Tensor]],
+    rate: float,
+) -> int:
+    """Train `model` in place on this rank's batches, together with all other
+    ranks; return the batches used here.
 
-    Each batch has inputs and answers. A step is a step of SGD on the mean squared error, whose gradient is summed over
-    the ranks that still have a batch and divided by the number of all ranks. Ranks may have different numbers of
-    batches: a rank that has no more takes part in the communication, but adds nothing.
+    Each batch has inputs and answers. A step is a step of SGD on the mean
+    squared error, whose gradient is summed over the ranks that still have a
+    batch and divided by the number of all ranks. Ranks may have different
+    numbers of batches: a rank that has no more takes part in the
+    communication, but adds nothing.
     """
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)

@@ -1,14 +1,17 @@
-"""Evaluation: every rank has predictions for its own samples, and all ranks need them all, in order."""
+"""Evaluation: every rank has predictions for its own samples, and all ranks
+need them all, in order.
+"""
 
 import torch
 import torch.distributed as dist
 
 
 def gather_predictions(mine: torch.Tensor) -> torch.Tensor:
-    """Return the predictions of all ranks in the order of ranks, on every rank.
+    """Return the predictions of all ranks in the order of ranks, on every
+    rank.
 
-    `mine` has the shape (samples of this rank, classes). The number of classes is the same on all ranks; the number of
-    samples is not, and may be 0.
+    `mine` has the shape (samples of this rank, classes). The number of classes
+    is the same on all ranks; the number of samples is not, and may be 0.
     """
     n = dist.get_world_size()
     # lab: write

@@ -1,4 +1,6 @@
-"""Training that goes on after a restart as if nothing had happened: what a checkpoint must contain."""
+"""Training that goes on after a restart as if nothing had happened: what a
+checkpoint must contain.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,17 +13,27 @@ from torch import nn
 
 @dataclass
 class Job:
-    """What is trained. The weights are the same on all ranks; torch's random numbers are not."""
+    """What is trained. The weights are the same on all ranks; torch's random
+    numbers are not.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LRScheduler
 
 
-def train(job: Job, loss_of: Callable[[nn.Module], torch.Tensor], folder: Path, steps: int, every: int) -> None:
-    """Train until `steps` steps are done, and save a checkpoint every `every` steps.
+def train(
+    job: Job,
+    loss_of: Callable[[nn.Module], torch.Tensor],
+    folder: Path,
+    steps: int,
+    every: int,
+) -> None:
+    """Train until `steps` steps are done, and save a checkpoint every `every`
+    steps.
 
-    `loss_of` draws this rank's batch from torch's random numbers, and so do the dropouts of the model.
+    `loss_of` draws this rank's batch from torch's random numbers, and so do
+    the dropouts of the model.
     """
     for step in range(load(job, folder), steps):
         job.optimizer.zero_grad()
@@ -38,7 +50,8 @@ def train(job: Job, loss_of: Callable[[nn.Module], torch.Tensor], folder: Path, 
 def save(job: Job, folder: Path, done: int) -> None:
     """Save a checkpoint after `done` steps; all ranks call this.
 
-    Once it has returned on any rank, the checkpoint is there. If a rank is killed before that, the old one remains.
+    Once it has returned on any rank, the checkpoint is there. If a rank is
+    killed before that, the old one remains.
     """
     # lab: write save all that a new process needs to go on; the file is there as a whole, or not at all
     random = torch.get_rng_state()
@@ -59,9 +72,11 @@ def save(job: Job, folder: Path, done: int) -> None:
 
 
 def load(job: Job, folder: Path) -> int:
-    """Restore `job` and torch's random numbers from the last checkpoint; return how many steps were done then.
+    """Restore `job` and torch's random numbers from the last checkpoint;
+    return how many steps were done then.
 
-    Without a checkpoint, change nothing and return 0. All ranks call this, in new processes.
+    Without a checkpoint, change nothing and return 0. All ranks call this, in
+    new processes.
     """
     # lab: write load the checkpoint into the job, if there is one, and return its number of steps
     file = folder / "checkpoint.pt"

@@ -5,10 +5,12 @@ import torch.distributed as dist
 
 
 def all_gather(mine: torch.Tensor) -> list[torch.Tensor]:
-    """Return the tensors of all ranks, in the order of ranks; they all have the shape of `mine`.
+    """Return the tensors of all ranks, in the order of ranks; they all have
+    the shape of `mine`.
 
-    Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed, and in every step a rank sends one tensor
-    to the next rank and receives one from the previous rank.
+    Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed,
+    and in every step a rank sends one tensor to the next rank and receives one
+    from the previous rank.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     following, previous = (rank + 1) % n, (rank - 1) % n

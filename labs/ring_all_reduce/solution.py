@@ -1,18 +1,23 @@
-"""All-reduce by a ring: every rank ends with the sum of all tensors, and no rank sends a whole tensor at once."""
+"""All-reduce by a ring: every rank ends with the sum of all tensors, and no
+rank sends a whole tensor at once.
+"""
 
 import torch
 import torch.distributed as dist
 
 
 def all_reduce(x: torch.Tensor) -> None:
-    """Replace the numbers in `x`, which has one dimension, by their sums over all ranks.
+    """Replace the numbers in `x`, which has one dimension, by their sums over
+    all ranks.
 
-    Ranks form a ring: each sends to the next one and receives from the previous one. Only `dist.send`, `dist.recv`,
-    `dist.isend` and `dist.irecv` are allowed.
+    Ranks form a ring: each sends to the next one and receives from the
+    previous one. Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv`
+    are allowed.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     following, previous = (rank + 1) % n, (rank - 1) % n
-    chunks = list(x.tensor_split(n))  # views of x: n chunks, the first of which may be longer by one number
+    # views of x: n chunks, the first of which may be longer by one number
+    chunks = list(x.tensor_split(n))
 
     # lab: write reduce-scatter, then all-gather: n-1 steps each; in every step send one chunk and receive another
     for step in range(n - 1):  # reduce-scatter: add what arrives

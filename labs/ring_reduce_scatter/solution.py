@@ -1,4 +1,6 @@
-"""Reduce-scatter by a ring: each rank ends with one chunk of the sum of all tensors."""
+"""Reduce-scatter by a ring: each rank ends with one chunk of the sum of all
+tensors.
+"""
 
 import torch
 import torch.distributed as dist
@@ -7,8 +9,9 @@ import torch.distributed as dist
 def reduce_scatter(chunks: list[torch.Tensor]) -> torch.Tensor:
     """Return the sum over all ranks of the chunk whose number is this rank's.
 
-    `chunks` has one tensor for each rank; chunk `i` has the same shape on all ranks. It is not changed. Only
-    `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed, and in every step a rank sends one chunk to the
+    `chunks` has one tensor for each rank; chunk `i` has the same shape on all
+    ranks. It is not changed. Only `dist.send`, `dist.recv`, `dist.isend` and
+    `dist.irecv` are allowed, and in every step a rank sends one chunk to the
     next rank and receives one from the previous rank.
     """
     rank, n = dist.get_rank(), dist.get_world_size()

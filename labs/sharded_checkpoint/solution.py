@@ -1,4 +1,6 @@
-"""A sharded checkpoint: each rank writes its shard, any number of ranks can load it, and a crash cannot spoil it."""
+"""A sharded checkpoint: each rank writes its shard, any number of ranks can
+load it, and a crash cannot spoil it.
+"""
 
 import json
 from pathlib import Path
@@ -8,17 +10,21 @@ import torch.distributed as dist
 
 
 def place(size: int, rank: int, n: int) -> tuple[int, int]:
-    """Return where the shard of a rank begins and ends if `n` ranks share `size` numbers, as `tensor_split` does."""
+    """Return where the shard of a rank begins and ends if `n` ranks share
+    `size` numbers, as `tensor_split` does.
+    """
     length, longer = divmod(size, n)
     begin = rank * length + min(rank, longer)
     return begin, begin + length + (rank < longer)
 
 
 def save(folder: Path, step: int, shard: torch.Tensor, size: int) -> None:
-    """Save a checkpoint of `size` numbers in `folder`; all ranks call this, each with its own shard.
+    """Save a checkpoint of `size` numbers in `folder`; all ranks call this,
+    each with its own shard.
 
-    Once it has returned on any rank, `load` finds this checkpoint. If a rank is killed before that, at any moment,
-    `load` finds either this checkpoint or the one before, and it is whole.
+    Once it has returned on any rank, `load` finds this checkpoint. If a rank
+    is killed before that, at any moment, `load` finds either this checkpoint
+    or the one before, and it is whole.
     """
     # lab: write each rank saves its shard in a file of this step; when all have, rank 0 makes the checkpoint count
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -35,9 +41,11 @@ def save(folder: Path, step: int, shard: torch.Tensor, size: int) -> None:
 
 
 def load(folder: Path, rank: int, n: int) -> tuple[int, torch.Tensor]:
-    """Return the step of the last whole checkpoint, and the shard of rank `rank` of `n`.
+    """Return the step of the last whole checkpoint, and the shard of rank
+    `rank` of `n`.
 
-    Another number of ranks may have saved it. A process calls this alone, and reads only the files that it needs.
+    Another number of ranks may have saved it. A process calls this alone, and
+    reads only the files that it needs.
     """
     # lab: write find the last checkpoint, and put the shard together from the files that have a part of it
     latest = json.loads((folder / "latest").read_text())

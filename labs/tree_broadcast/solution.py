@@ -1,4 +1,6 @@
-"""Broadcast by a tree: in every round, each rank that has the data sends it to one that has not."""
+"""Broadcast by a tree: in every round, each rank that has the data sends it to
+one that has not.
+"""
 
 import torch
 import torch.distributed as dist
@@ -7,10 +9,12 @@ import torch.distributed as dist
 def broadcast(x: torch.Tensor, source: int) -> None:
     """Copy the numbers in `x` on rank `source` into `x` on all other ranks.
 
-    Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed. It takes ceil(log2(n)) rounds of messages.
+    Only `dist.send`, `dist.recv`, `dist.isend` and `dist.irecv` are allowed.
+    It takes ceil(log2(n)) rounds of messages.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
-    place = (rank - source) % n  # the source has place 0; the rank at place p is (p + source) % n
+    # the source has place 0; the rank at place p is (p + source) % n
+    place = (rank - source) % n
 
     # lab: write in round k = 0, 1, ... the 2**k ranks that have the data each send it to one more rank
     holders = 1  # the places below this number have the data

@@ -1,15 +1,26 @@
-"""A sampler for data-parallel training that neither repeats a sample nor leaves one out."""
+"""A sampler for data-parallel training that neither repeats a sample nor
+leaves one out.
+"""
 
 import torch
 import torch.distributed as dist
 
 
-def epoch_batches(samples: int, batch_size: int, *, seed: int, epoch: int) -> list[list[int]]:
-    """Return the batches of this rank in one epoch: a list of sample numbers for each step.
+def epoch_batches(
+    samples: int,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+) -> list[list[int]]:
+    """Return the batches of this rank in one epoch: a list of sample numbers
+    for each step.
 
-    Over all ranks and steps each of the numbers 0 to `samples - 1` comes exactly once. All ranks have the same number
-    of steps, the smallest that is possible with at most `batch_size` samples in a batch. The batches of a step differ
-    by at most one sample; so some may be empty in the last step. The order is random; `seed` and `epoch` decide it.
+    Over all ranks and steps each of the numbers 0 to `samples - 1` comes
+    exactly once. All ranks have the same number of steps, the smallest that is
+    possible with at most `batch_size` samples in a batch. The batches of a
+    step differ by at most one sample; so some may be empty in the last step.
+    The order is random; `seed` and `epoch` decide it.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
 

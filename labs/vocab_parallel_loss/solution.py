@@ -1,22 +1,30 @@
-"""Cross-entropy over a vocabulary that is cut over the ranks: nobody holds all logits."""
+"""Cross-entropy over a vocabulary that is cut over the ranks: nobody holds all
+logits.
+"""
 
 import torch
 import torch.distributed as dist
 
 
 class VocabParallelLoss(torch.autograd.Function):
-    """The mean cross-entropy of logits that are cut over the ranks by words."""
+    """The mean cross-entropy of logits that the ranks split by words."""
 
     @staticmethod
-    def forward(context, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def forward(
+        context,
+        logits: torch.Tensor,
+        targets: torch.Tensor,
+    ) -> torch.Tensor:
         """Return the mean loss over all tokens, the same on all ranks.
 
-        `logits` has the shape (tokens, words): rank `r` has those of the words from `r * words` up to, but not
-        including, `(r + 1) * words`. `targets`, of the shape (tokens,), are words of the whole vocabulary, the same on
-        all ranks.
+        `logits` has the shape (tokens, words): rank `r` has those of the words
+        from `r * words` up to, but not including, `(r + 1) * words`.
+        `targets`, of the shape (tokens,), are words of the whole vocabulary,
+        the same on all ranks.
         """
         words = logits.shape[1]
-        local = targets - dist.get_rank() * words  # where the target would stand in this rank's logits
+        # where the target would stand in this rank's logits
+        local = targets - dist.get_rank() * words
         here = (local >= 0) & (local < words)  # True where it does
         local = local.clamp(0, words - 1).unsqueeze(1)
 
@@ -37,7 +45,9 @@ class VocabParallelLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(context, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Return the gradient of this rank's logits; `gradient` is a number, the same on all ranks."""
+        """Return the gradient of this rank's logits; `gradient` is a number,
+        the same on all ranks.
+        """
         probabilities, local, here = context.saved_tensors
         # lab: write the probabilities, less one at the target of each token, for the mean over all tokens
         logits_gradient = probabilities.clone()

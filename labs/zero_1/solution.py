@@ -1,4 +1,6 @@
-"""ZeRO stage 1: every rank keeps the optimizer state of its own part of the parameters only."""
+"""ZeRO stage 1: every rank keeps the optimizer state of its own part of the
+parameters only.
+"""
 
 import torch
 import torch.distributed as dist
@@ -6,7 +8,9 @@ from torch import nn
 
 
 class AdamW:
-    """AdamW over one tensor, as torch does it, with two numbers of state for each of its numbers."""
+    """AdamW over one tensor, as torch does it, with two numbers of state for
+    each of its numbers.
+    """
 
     def __init__(self, values: torch.Tensor, rate: float) -> None:
         self.values, self.rate, self.steps = values, rate, 0
@@ -23,10 +27,13 @@ class AdamW:
 
 
 class ZeroAdam:
-    """AdamW over all ranks. Parameters and their gradients are the same on all ranks; each rank updates one part.
+    """AdamW over all ranks. Parameters and their gradients are the same on all
+    ranks; each rank updates one part.
 
-    All numbers of all parameters form one flat tensor, padded with zeros to a multiple of the world size. Rank `r` has
-    the `r`-th of `n` equal parts. `optimizer` is AdamW over this part alone, so its two moments take 1/n of the memory.
+    All numbers of all parameters form one flat tensor, padded with zeros to a
+    multiple of the world size. Rank `r` has the `r`-th of `n` equal parts.
+    `optimizer` is AdamW over this part alone, so its two moments take 1/n of
+    the memory.
     """
 
     def __init__(self, parameters: list[nn.Parameter], rate: float) -> None:
@@ -38,12 +45,14 @@ class ZeroAdam:
         self.optimizer = AdamW(self.part, rate)
 
     def flat(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """Return the numbers of all tensors in one flat tensor, with padding."""
+        """Return all numbers of the tensors in one flat tensor, padded."""
         return torch.cat([*(tensor.flatten() for tensor in tensors), torch.zeros(self.padding)])
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update all parameters on all ranks; every parameter has a gradient, the same on all ranks."""
+        """Update all parameters on all ranks; every parameter has a gradient,
+        the same on all ranks.
+        """
         # lab: write update this rank's part, and give every rank the updated parts of all others
         self.optimizer.step(self.flat([parameter.grad for parameter in self.parameters]).chunk(self.n)[self.rank])
         updated = torch.empty(self.n * len(self.part))

@@ -1,4 +1,6 @@
-"""ZeRO stage 2: each rank keeps the gradients and the optimizer state of its own part of every parameter."""
+"""ZeRO stage 2: each rank keeps the gradients and the optimizer state of its
+own part of every parameter.
+"""
 
 import torch
 import torch.distributed as dist
@@ -8,16 +10,19 @@ MOMENTUM = 0.9
 
 
 class ZeroTwo:
-    """SGD with momentum over all ranks. The parameters are the same on all ranks, the gradients are not.
+    """SGD with momentum over all ranks. The parameters are the same on all
+    ranks, the gradients are not.
 
-    Every parameter, made flat and padded with zeros to a multiple of the world size, is cut into `n` equal parts. Rank
-    `r` keeps the mean gradient and the momentum of the `r`-th part.
+    Every parameter, made flat and padded with zeros to a multiple of the world
+    size, is cut into `n` equal parts. Rank `r` keeps the mean gradient and the
+    momentum of the `r`-th part.
     """
 
     def __init__(self, parameters: list[nn.Parameter], rate: float) -> None:
         self.parameters, self.rate = parameters, rate
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
-        self.gradients = {parameter: torch.zeros(self.length(parameter)) for parameter in parameters}  # of the parts
+        # of the parts
+        self.gradients = {parameter: torch.zeros(self.length(parameter)) for parameter in parameters}
         self.momenta = {parameter: torch.zeros(self.length(parameter)) for parameter in parameters}
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self.scatter)
@@ -27,13 +32,16 @@ class ZeroTwo:
         return -(-parameter.numel() // self.n)
 
     def parts(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        """Return copies of the `n` parts of a parameter, or of its gradient, with padding."""
+        """Return copies of the `n` parts of a parameter, or of its gradient,
+        with padding.
+        """
         padding = self.length(tensor) * self.n - tensor.numel()
         return list(torch.cat([tensor.flatten(), torch.zeros(padding)]).chunk(self.n))
 
     @torch.no_grad()
     def scatter(self, parameter: nn.Parameter) -> None:
-        """Keep only this rank's part of the mean; called in backward when `parameter.grad` is complete.
+        """Keep only this rank's part of the mean; called in backward when
+        `parameter.grad` is complete.
 
         Several backwards may come before a step; their gradients add up.
         """
@@ -46,7 +54,7 @@ class ZeroTwo:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update all parameters on all ranks, and set the gradients to zero."""
+        """Update all parameters on all ranks; set the gradients to zero."""
         for parameter in self.parameters:
             momentum, gradient = self.momenta[parameter], self.gradients[parameter]
             momentum.mul_(MOMENTUM).add_(gradient)

@@ -3,9 +3,11 @@
 Here each run has one seed; `ddpquiz check --labs all` runs all seeds of each lab.
 """
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from dataclasses import replace
 
 import pytest
@@ -41,6 +43,14 @@ def test_all_labs_are_valid():
     }
     beside = {lab.id: {each.id for each in labs if each.concept == lab.concept} for lab in labs}
     assert [(lab.id, need) for lab in labs for need in lab.needs if need in beside[lab.id] - {*before[lab.id]}] == []
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_the_prose_of_a_starter_fits_80_columns(name):
+    tokens = tokenize.generate_tokens(io.StringIO(LABS[name].solution.starter).readline)
+    prose = (token for token in tokens if token.type == tokenize.COMMENT or token.string.startswith('"""'))
+    lines = [line for token in prose for line in f"{' ' * token.start[1]}{token.string}".splitlines()]
+    assert [line for line in lines if len(line) > 79] == []
 
 
 @pytest.mark.case("lab", its_files)

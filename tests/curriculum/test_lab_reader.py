@@ -25,8 +25,8 @@ from ddpquiz.paths import labs_dir
         ("lab.yaml", "old: arriving += received\n", "old: nowhere\n", "`old`: this must stand in solution.py exactly once"),
         ("lab.yaml", "{ranks: 4}", "{ranks: 99}", "`ranks`: expected a whole number from 1 to 8, got `99`"),
         ("check.py", "largest = -(", "largest = (-(", "check.py:20:1: not valid Python: '(' was never closed"),
-        ("solution.py", "    # lab: end\n", "", "solution.py:17:1: `# lab: write` has no `# lab: end`"),
-        ("solution.py", "arriving += received", "arriving += (", "solution.py:23:1: not valid Python: '(' was never closed"),
+        ("solution.py", "    # lab: end\n", "", "solution.py:22:1: `# lab: write` has no `# lab: end`"),
+        ("solution.py", "arriving += received", "arriving += (", "solution.py:28:1: not valid Python: '(' was never closed"),
     ],
 )  # fmt: skip
 def test_a_complaint_says_where_and_what_is_wrong(tmp_path, file, old, new, complaint):
@@ -66,11 +66,13 @@ def test_the_starter_has_an_error_where_the_learner_writes_and_the_faulty_lines_
     found = read_solution(SOLUTION)
     assert found.source == snapshot("def f(x):\n    n = 1\n    y = 2 * x\n    return y\n\ng = f\n")
     assert found.starter == (
-        snapshot(
-            'def f(x):\n    n = 1\n    # double "x", then return it\n'
-            '    raise NotImplementedError("double \\"x\\", then return it")\n\ng = None\n'
-        )
+        snapshot('def f(x):\n    n = 1\n    raise NotImplementedError("double \\"x\\", then return it")\n\ng = None\n')
     )
+    ask = "double x, then add what arrives, and return the sum of the two to whoever calls"
+    long = read_solution(SOLUTION.replace('double "x", then return it', ask)).starter
+    assert max(map(len, long.splitlines())) < 80
+    with pytest.raises(NotImplementedError, match=f"^{ask}$"):
+        exec(f"{long}\nf(1)")
     assert found.replaced(("  return x", "g = 1")) == snapshot("def f(x):\n    n = 1\n    return x\n\ng = 1\n")
 
 
