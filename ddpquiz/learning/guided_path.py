@@ -144,6 +144,11 @@ def further_cards(concept: Concept) -> tuple[Card, ...]:
     return tuple(card for card in concept.cards if concept.more and card.level == Level.HARD)
 
 
+def further_questions(concept: Concept) -> tuple[Question, ...]:
+    """The questions that may need the further pages of a lesson."""
+    return tuple(each for each in concept.questions if concept.more and each.level == Level.HARD)
+
+
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
     """Whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
     link, predicts = _demo(concept)

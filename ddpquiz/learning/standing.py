@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.learning.guided_path import GuidedPath
+from ddpquiz.learning.guided_path import GuidedPath, StageName
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import begun, new_left
@@ -39,7 +39,7 @@ class Standing:
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
-    next_concept: Concept | None  # to test next: the first untested one that was studied; without a lesson, the first
+    next_concept: Concept | None  # to test next: the first untested one that was learned; without a lesson, the first
     tested: int = 0  # concepts with answers
     tracks: tuple[TrackStrength, ...] = ()  # those with answers, weakest first
     streak: int = 0  # study days in a row
@@ -100,7 +100,11 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     unseen = [card for card in cards if card.key not in seen and card.key not in wait]
     offered = sort_new(unseen, unread(progress, concepts), proven(strong)).offered
     untested = [concept for concept in concepts if not _was_tested(concept, here.get(concept.id))]
-    studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
+    studied = [
+        concept
+        for concept in untested
+        if f"{concept.id}/{StageName.LESSON}" in stages or any(card.key in seen for card in concept.cards)
+    ]
     weak = weakest(here)
     passed = [lab for lab in progress.labs().values() if lab.passed]
     return Standing(

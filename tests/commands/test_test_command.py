@@ -2,10 +2,15 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from inline_snapshot import snapshot
-from run_program import LEAVE_SCREEN, log, piped, sample
+from run_program import LEAVE_SCREEN, environment, log, piped, sample
+from sample import START
+
+from ddpquiz.learning.progress import Progress
 
 
 def test_what_was_answered_today_waits_until_all_was_asked(home):
@@ -40,6 +45,24 @@ def test_a_test_without_a_concept_asks_about_what_was_begun(home):
         "\nAbout the lesson that you have begun; --all asks about all 2 concepts.\nQuestion 1/"
         in piped(home, "test", "--level", "easy").stdout
     )
+
+
+def test_hard_questions_of_a_lesson_wait_until_its_further_pages_were_opened_unless_one_asks_for_them(home):
+    def levels(*words: str) -> set[str]:
+        command = [sys.executable, "-m", "ddpquiz", "test", "--json", "--count", "99", *words]
+        done = subprocess.run(command, input="", capture_output=True, text=True, env=environment(home), timeout=120)
+        questions = json.loads(done.stdout)["questions"]
+        assert {each["item"].partition("/")[0] for each in questions} == {"why-distribute"}
+        return {each["level"] for each in questions}
+
+    with Progress(home) as progress:
+        progress.stage("why-distribute/lesson", "done", START)
+    assert levels() == {"easy", "medium"}
+    assert levels("--level", "hard") == {"hard"}
+    assert levels("why-distribute") == {"easy", "medium", "hard"}
+    with Progress(home) as progress:
+        progress.stage("why-distribute/more", "done", START)
+    assert levels() == {"easy", "medium", "hard"}
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ class Home(SittingScreen):
             return [replace(_CLOSE, also=(*GOES_BACK, self._opened_by)), HELP]
         now, demo = self._now, self._demo
         study = _STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        about = f'"{self._to_test.title}"' if self._to_test else "all concepts"
-        about += ", which you have not been tested on" if now.next_concept else ""
+        untested = now.next_concept
+        about = f'"{untested.title}", which you have not been tested on' if untested else "what you have begun"
         keys = [
             self._next_key(),
             study,
@@ -125,7 +125,7 @@ class Home(SittingScreen):
             case "n" if "n" in known:
                 self._study(self._now.begun + self._now.more)
             case "t":
-                self._visit(lambda: self.ask_questions(self._to_test))
+                self._visit(lambda: self.ask_questions(self._now.next_concept))
             case "d" if self._demo:
                 self.run_demo(self._demo, DemoOptions(step=self._now.fresh))
                 self._look_again()
@@ -146,14 +146,9 @@ class Home(SittingScreen):
     def _demo(self) -> DemoLink | None:
         """The demo of the first concept for a new learner, else of the weakest or the next concept."""
         names = [_FIRST_CONCEPT] * self._now.fresh
-        names += [one.id for one in (self._now.weakest, self._to_test) if one]
+        on = self._now.path.concept if self._now.path else None
+        names += [one.id for one in (self._now.weakest, self._now.next_concept, on) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
-
-    @property
-    def _to_test(self) -> Concept | None:
-        """The concept that `t` asks about: the next to be tested, or that of the path; None once all were tested."""
-        path = self._now.path if self._now.tested < self._now.labels.total() else None
-        return self._now.next_concept or (path.concept if path else None)
 
     @property
     def _best(self) -> Advice:
@@ -206,8 +201,8 @@ class Home(SittingScreen):
             ask_questions,
         )
 
-        choice = QuizChoice(concept=[concept.id]) if concept else QuizChoice(every=True)
-        ask_questions(self._inside(), choice, console())
+        choice = QuizChoice(concept=[concept.id] if concept else None)
+        ask_questions(self._inside(), choice, console(), taught=True)
 
     def _inside(self) -> SittingContext:
         return replace(self.context, back_to="home")

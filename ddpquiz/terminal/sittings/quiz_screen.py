@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -19,7 +19,7 @@ from ddpquiz.curriculum.posed_question import Posed, on_machine
 from ddpquiz.errors import UserError
 from ddpquiz.learning import answers, mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog, SavedAnswer, with_hint_at_mistake
-from ddpquiz.learning.guided_path import begun_concepts
+from ddpquiz.learning.guided_path import begun_concepts, further_pages, further_questions
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.quiz import Event, Given, GoTo, Quiz, QuizAction, Rules, SetConfidence, TimeUp
@@ -97,8 +97,12 @@ class QuizChoice:
         return not (self.concept or self.track or self.wrong or self.every) and self.seed is None
 
 
-def ask_questions(context: SittingContext, choice: QuizChoice, console: Console, *, lines: bool = False) -> QuizScreen:
+def ask_questions(
+    context: SittingContext, choice: QuizChoice, console: Console, *, lines: bool = False, taught: bool = False
+) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
+
+    If `taught`, or if the choice is open, what may need further pages that were not opened comes after all others.
 
     UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
     """
@@ -114,6 +118,8 @@ def ask_questions(context: SittingContext, choice: QuizChoice, console: Console,
     day = study_day(context.clock())
     earlier = set[str]() if choice.wrong or choice.seed is not None else _answered_on(day, fitting, rows)
     fitting = [question for question in fitting if question.key not in earlier]
+    if (taught or choice.is_open) and not (choice.level or choice.adaptive):
+        fitting = _taught(fitting, catalog, {row.item for row in progress.entries("stage")})
     right = Counter(row.item for row in rows if row.credit) if choice.seed is None else None
     dice = random.Random(choice.seed)  # noqa: S311
     count = len(fitting) if choice.adaptive else choice.count
@@ -170,6 +176,18 @@ def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> t
         return questions, ""
     of = "the lesson" if lessons == 1 else f"the {lessons} lessons"
     return mine, f"About {of} that you have begun; --all asks about all {len(catalog.concepts)} concepts."
+
+
+def _taught(questions: list[Question], catalog: Catalog, stages: Collection[str]) -> list[Question]:
+    """The questions without those that may need further pages of lessons that were followed without them; else all."""
+    followed = {stage.rpartition("/")[0] for stage in stages}
+    wait = {
+        question.key
+        for concept in catalog.concepts
+        if concept.id in followed and further_pages(concept) not in stages
+        for question in further_questions(concept)
+    }
+    return [question for question in questions if question.key not in wait] or questions
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
