@@ -117,6 +117,8 @@ def answered(posed: Posed, given: str) -> str:
     question, read = posed.question, _read(given)
     if question.kind is Kind.SPOT and (line := chosen_line(question, given)) is not None:
         return numbered_line(question, line)
+    if question.kind is Kind.ORDER and (places := _places(given, len(question.lines))):
+        return " ".join(str(place + 1) for place in places)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
         return given

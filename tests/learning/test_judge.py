@@ -264,6 +264,11 @@ def test_lines_are_ordered_by_their_places(shown, given, right, said):
     assert (verdict.right, verdict.whys) == (right, said)
 
 
+def test_an_order_is_shown_as_it_is_asked_for():
+    given = ("231", "2,3, 1", "2 3")
+    assert [answered(STRAIGHT["ddp/hooks"], each) for each in given] == ["2 3 1", "2 3 1", "2 3"]
+
+
 def test_the_example_of_an_order_has_as_many_numbers_as_there_are_lines():
     four = replace(HOOKS, lines=(*HOOKS.lines, HOOKS.lines[0]))
     assert judge(Posed(four, {}, (0, 1, 2, 3)), "1").unclear.endswith("in order, such as 2 1 3 4.")

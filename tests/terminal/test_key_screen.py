@@ -167,6 +167,13 @@ def test_a_key_that_is_not_offered_says_what_to_press_instead(key, instead):
     assert shown.note == instead
 
 
+def test_what_to_press_instead_has_the_name_that_the_screen_shows():
+    shown = Counter()
+    shown.keys = lambda: [Hotkey("esc", "back", also=("m", "enter")), HELP]
+    shown.handle_key("space")
+    assert shown.note == "Press esc (back) instead."
+
+
 def test_enter_on_a_choice_says_which_keys_answer():
     shown = Counter()
     shown.keys = lambda: [Hotkey("1-4", "answer"), HELP, QUIT]

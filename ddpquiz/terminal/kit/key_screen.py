@@ -241,8 +241,9 @@ class KeyScreen(ABC):
         if key in does or not (len(key) == 1 or key in _GO_ON):
             return ""
         if key in _GO_ON:
-            for other in set(does).intersection(_GO_ON):
-                return f"Press {other} ({does[other]}) instead."
+            for other in offered:
+                if any(name in _GO_ON for name in other.names):
+                    return f"Press {other.key} ({other.does}) instead."
             for one in offered:
                 if one.key[0].isdecimal() and "-" in one.key:
                     return f"Press a key from {one.key.replace('-', ' to ')} ({one.does}) instead."
