@@ -68,7 +68,7 @@ class Act(StrEnum):
     STUDY = "study"
     LEARN = "learn"
     TEST = "test"
-    MORE = "study more"
+    MORE = "study more new cards"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     file = tmp_path / NAME
     with_folder = {"DDPQUIZ_LABS": str(tmp_path), "EDITOR": "false"}
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", **with_folder)
-    screen.wait("Line 18 is still to be written", "waiting for you to save ring_all_reduce.py")
+    screen.wait("Line 22 is still to be written", "waiting for you to save ring_all_reduce.py")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
     screen.wait(
         "On rank 0 of 2, element 0 of",
@@ -131,7 +131,7 @@ def test_the_solution_is_shown_before_an_attempt_only_when_asked_twice(tmp_path)
 def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
     file = tmp_path / NAME
     screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", DDPQUIZ_LABS=str(tmp_path))
-    screen.wait("Line 18 is still to be written", "waiting for you to save ring_all_reduce.py")
+    screen.wait("Line 22 is still to be written", "waiting for you to save ring_all_reduce.py")
     for number in (1, 2, 3):
         screen.press("h", f"Hint {number} of 3")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))

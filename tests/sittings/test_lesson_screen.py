@@ -574,6 +574,9 @@ def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):
     assert "A second example." in screen(seat)
     press(seat, "m")
     assert "All ranks add up." in screen(seat)
+    press(seat, "m")
+    assert seat.go_on_in(seat.context, 0)  # after the learner left from the further pages
+    assert "All ranks add up." in screen(seat)
 
 
 def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():

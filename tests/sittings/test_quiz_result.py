@@ -48,13 +48,18 @@ def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
     assert "Give each number" not in shown
 
 
+def test_a_test_about_several_concepts_names_them_by_their_titles(progress):
+    shown = screen(press(quizzing(progress, BYTES, HOOKS), "1", "enter", "1", "3", "2", "enter", "q"))
+    assert "\nBy concept\n  The ring  0 of 1 right  no verdict yet\n  DDP " in shown
+
+
 def test_the_end_shows_the_score_by_concept_and_level_and_what_to_do_next(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter")
     assert screen(seat) == (
         snapshot("""\
 Done: 1 of 2 right.
 
-Verdict on ring
+Verdict on "The ring"
   no verdict yet
   A verdict takes 3 answers or more.
 

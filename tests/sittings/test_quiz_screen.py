@@ -200,7 +200,7 @@ def test_a_key_that_means_nothing_changes_nothing(kind):
 def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_page_of_keys(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
     verdict = """\
-Verdict on ring
+Verdict on "The ring"
   Based on 3 answers: probably 2–44% (weak)
   Even right answers to all the questions left would not make you strong here;
   hard ones count most.

@@ -217,7 +217,7 @@ class KeyScreen(ABC):
 
     def handle_key(self, key: str) -> None:
         if self.helping:
-            self.helping = key not in (HELP.key, *GOES_BACK)
+            self.helping = key not in (HELP.key, "enter", *GOES_BACK)
             return
         self.note = ""
         if key == HELP.key:

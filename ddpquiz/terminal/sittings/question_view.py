@@ -364,7 +364,8 @@ def _belief(answer: Answer) -> str:
 def _right_answer(answer: Answer) -> RenderableType:
     posed, lines = answer.posed, answer.posed.question.lines
     given, right = answered(posed, answer.given), expected(posed)
-    yours = [(Text("yours", style="quiet"), Text(plain(given)))] if given and given != right else []
+    differs = given != right and not (answer.right and posed.question.kind is Kind.OUTPUT)  # its form does not count
+    yours = [(Text("yours", style="quiet"), Text(plain(given)))] if given and differs else []
     rows = columns([*yours, (Text("right", style="good"), Text(plain(right)))])
     order = [(Text(f" {posed.shown.index(i) + 1}", style="key"), prose(line.text)) for i, line in enumerate(lines)]
     return Group(rows, *([columns(order)] if order else []))

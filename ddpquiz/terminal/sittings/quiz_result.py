@@ -64,7 +64,11 @@ def result(done: QuizResult) -> Group:
         parts += _verdict(tested[0], strengths[tested[0]], done.concepts)
     else:
         rows = (
-            (Text(plain(name)), Text(_score(score, exam=exam)), Text(shorts.get(name, ""), style="quiet"))
+            (
+                Text(_title(name, done.concepts)),
+                Text(_score(score, exam=exam)),
+                Text(shorts.get(name, ""), style="quiet"),
+            )
             for name, score in by_concept.items()
         )
         parts += section("By concept", columns(rows))
@@ -107,7 +111,12 @@ def review_of(quiz: Quiz, place: int) -> list[RenderableType]:
 def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
     asked = concepts[concept].questions if concept in concepts else ()
     outlook = strength.outlook((each.key, each.level, chance(each)) for each in asked)
-    return section(plain(f"Verdict on {concept}"), Text(str(strength)), Text(outlook))
+    return section(f'Verdict on "{_title(concept, concepts)}"', Text(str(strength)), Text(outlook))
+
+
+def _title(concept: str, concepts: Mapping[str, Concept]) -> str:
+    """The title of a concept; its name, if it is not here any more."""
+    return plain(concepts[concept].title if concept in concepts else concept)
 
 
 def _calibration(sure: Calibration) -> list[RenderableType]:
@@ -127,6 +136,7 @@ def _next(done: QuizResult) -> RenderableType:
     if weak := weakest_concept(quiz):
         missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
         what = "the concept that you missed most" if len(missed) > 1 else "what you missed"
+        what = what if quiz.missed else "what took a hint"
         rows.append((f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
         rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))

@@ -566,9 +566,8 @@ def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *
         parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` shows more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        adds = f"`{command} --new {max(a_day, begun) + more}` adds {more} more today"
-        new = plural(chosen.of_other_days, "new card")
-        parts.append(f"{new} for other days ({a_day} a day; {adds})")
+        adds = f"`{command} --new {max(a_day, begun) + more}` adds {more} today"
+        parts.append(f"{plural(chosen.of_other_days, 'new card')} for other days ({adds})")
     if chosen.proven_held:
         parts.append(f"{chosen.proven_held} new of concepts that you know well (`--all` shows them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
