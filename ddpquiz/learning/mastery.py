@@ -41,8 +41,8 @@ _ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
     "The range estimates how much of a concept you know, with 80% certainty. It is based on your last answer to each "
-    "question, predictions included, and on the labs that you passed; of several answers on one day, the first counts. "
-    "Answers in lessons do not count."
+    "question, in tests and before demos but not in lessons, and on the labs that you passed; of several answers on "
+    "one day, the first counts."
 )
 WORDS = (
     "Strong: the whole range is over 70%, and at least half of the hard questions were right. Weak: the whole range is "

@@ -7,7 +7,9 @@ from run_program import ddpquiz
 from sample import DDP, RING, START
 from sample_sittings import context, press, screen
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import LessonStep
+from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.terminal.sittings.lesson_list import LessonList
 
 STEPS = replace(RING, steps=(LessonStep("One.", ask="bytes"), LessonStep("Two.", ask="steps")))
@@ -50,6 +52,20 @@ Collectives
 An idea.
 enter go on · ↑ ↓ choose · ? help · q home\
 """)
+
+
+def test_a_lesson_that_is_done_says_that_its_lab_is_open(progress):
+    seat = lessons(progress)
+    seat.context.catalog = replace(seat.context.catalog, labs=(LabTitle("fast-ring", "ring", "A fast ring", 20),))
+    progress.stage("ring/lesson", "done", START)
+    assert "lab" not in screen(seat)
+    for step in (1, 2):
+        progress.stage(f"ring/step-{step}", "done", START)
+    seat._look()
+    assert "The ring  lab open\n" in screen(seat)
+    progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
+    seat._look()
+    assert "The ring\n" in screen(seat)
 
 
 def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):

@@ -209,9 +209,9 @@ Verdict on "The ring"
     legend = """\
 What the percentages mean
   The range estimates how much of a concept you know, with 80% certainty. It is
-  based on your last answer to each question, predictions included, and on the
-  labs that you passed; of several answers on one day, the first counts. Answers
-  in lessons do not count.
+  based on your last answer to each question, in tests and before demos but not
+  in lessons, and on the labs that you passed; of several answers on one day,
+  the first counts.
   Strong: the whole range is over 70%, and at least half of the hard questions
   were right. Weak: the whole range is under 50%. Fair: neither, and the whole
   range lies between 35 and 85%. Otherwise there is no verdict yet.

@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import NEW_A_DAY, study_day
-from ddpquiz.learning.standing import Act, Advice, Standing, advise, count_standing
+from ddpquiz.learning.standing import Act, Advice, Standing, TrackStrength, advise, count_standing
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.learning.study_choice import StudyChoice
 from ddpquiz.plural import plural
@@ -303,18 +303,18 @@ def _figures(now: Standing) -> RenderableType:
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "not known yet. Take a test to find out; answers in lessons do not count."))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
-    judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
-    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if judged else []))
+    judged = [one for one in now.tracks if one.labels.total() > one.labels[Label.UNKNOWN]]
+    return Group(lines, *(section("Tracks, the weakest first", _tracks(judged)) if judged else []))
 
 
-def _tracks(now: Standing) -> RenderableType:
+def _tracks(tracks: Sequence[TrackStrength]) -> RenderableType:
     def counts(labels: Counter[Label]) -> str:
         words = {Label.UNKNOWN: "with too few answers"}
         each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
         return f"{plural(labels.total(), 'concept')}: {each}"
 
-    rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
-    more = len(now.tracks) - _TRACKS
+    rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in tracks[:_TRACKS]]
+    more = len(tracks) - _TRACKS
     return Group(columns(rows), *([Text(f"{plural(more, 'more track')}, stronger", style="quiet")] if more > 0 else []))
 
 

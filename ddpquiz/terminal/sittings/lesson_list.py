@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.learning.guided_path import GuidedPath, PathHistory, StageState, guided_path, route
+from ddpquiz.learning.guided_path import GuidedPath, PathHistory, StageName, StageState, guided_path, route
 from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Brief, columns, header, section
@@ -76,14 +76,16 @@ class LessonList(SittingScreen):
         if is_marked:
             number.stylize(FOCUS)
         begun = f"step {path.step + 1} of {path.stages[0].count}" if path.step else ""
-        said = ", ".join(filter(None, ("next" * is_next, begun)))
+        is_done = path.stages[0].state is StageState.DONE
+        lab = is_done and any(each.stage is StageName.LAB and each.state is StageState.OPEN for each in path.stages)
+        said = ", ".join(filter(None, ("next" * is_next, begun, "lab open" * lab)))
         return number, title, Text(f" {said}" if said else "", style="accent")
 
     def _path(self, concept: Concept) -> GuidedPath:
         return guided_path(concept, self.context.catalog.labs_about(concept.id), self._history)
 
     def above_keys(self) -> list[RenderableType]:
-        return [Brief(prose(self._marked.idea, "quiet"))]
+        return [Brief(prose(self._marked.idea, "quiet"), 3)]
 
     def keys(self) -> list[Hotkey]:
         what = f'learn "{self._marked.title}"'

@@ -246,7 +246,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return [
             [Group(above, asked, Text(), *question_view.short_view(answer, steps=with_steps))]
             for with_steps in steps
-            for asked in (ask, Brief(ask))
+            for asked in _from_whole_to_brief(ask)
         ]
 
     @property
@@ -332,7 +332,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if answer is None or not self._predicts:
             return [[]]
         asked = prose(answer.posed.question.ask, "quiet")
-        return [[asked], [Brief(asked)]]
+        return [[each] for each in _from_whole_to_brief(asked)]
 
     def _prediction(self) -> list[RenderableType]:
         """Draw the answer that was given before the run, what is right, and why the answer is not."""
@@ -843,6 +843,11 @@ def _observed_parts(
     if not observed.matches(shows):
         return [*parts, Text(_OTHER, style="warn")]
     return [*parts, *([markdown_of(then)] if then else [])]
+
+
+def _from_whole_to_brief(asked: Text) -> list[Text | Brief]:
+    """A question, and ever fewer of its first lines."""
+    return [asked, *(Brief(asked, lines) for lines in (6, 5, 4, 3)), Brief(asked)]
 
 
 def _fitting(*pages: list[RenderableType]) -> list[RenderableType]:
