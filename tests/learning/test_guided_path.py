@@ -210,7 +210,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
             "5 questions           2 questions\n"
             "6 lab                 A fast ring, about 20 minutes, in ~/ddpquiz-labs/\n\n"
             "Next is stage 4 of 6: cards.\n\n"
-            "enter cards · s skip · 1-6 stage · n next concept · ? help · q quit"
+            "enter cards · s skip · 1-6 stage · n next lesson · ? help · q quit"
         )
     )
     press(seat, "enter", "s", "enter", "s", "enter", "s")
@@ -218,7 +218,7 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     shown = screen(seat)
     assert "6 lab         skipped  A fast ring" in shown
     assert "This concept is finished." in shown
-    assert "enter next concept · 1-6 stage" in shown.replace("n next concept", "enter next concept")
+    assert "enter next lesson · 1-6 stage" in shown.replace("n next lesson", "enter next lesson")
     press(seat, "1")
     assert screen(seat).startswith("1 of 6: lesson")
     press(seat, "enter")  # read once more: nothing is opened after it
@@ -313,6 +313,8 @@ def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
         terminal.press("s", f"step {step} of 8")
     done = terminal.press("s", "2 cards +▸ next", r"This lesson has \d+ new cards")
     assert "You can now" not in done  # most of its steps were skipped
+    terminal.press("t", r"Question 1/\d+ · easy · Synchronous")
+    terminal.press("q", "2 cards +▸ next", "1-3 stage · n next lesson · t test")
     assert "come next" not in terminal.press("s", "Next is stage 3 of 3")
     terminal.press("\r", "^3 of 3: lab", "is still to be written")
     terminal.press("q", "Next is stage 3 of 3: lab")

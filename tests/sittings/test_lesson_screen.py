@@ -506,13 +506,13 @@ The ring
 This lesson has 3 new cards. Recall them now, or leave them to `ddpquiz study`,
 which shows 10 new cards a day.
 
-enter cards · s skip · 1-2 stage · n next concept · ? help · q quit\
+enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q quit\
 """)
     for number in range(10):
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
     assert "shows 10 new cards a day. You have begun 11 cards today, which is enough" in " ".join(screen(seat).split())
     assert "so they can wait." in " ".join(screen(seat).split())
-    assert screen(seat).endswith("\nenter next concept · s skip · 1-2 stage · ? help · q quit"), (
+    assert screen(seat).endswith("\nenter next lesson · s skip · 1-2 stage · t test · ? help · q quit"), (
         "enter does what it says"
     )
     for card in ("one", "two"):
@@ -527,12 +527,12 @@ def test_after_enough_new_cards_for_a_day_enter_opens_the_lab_and_not_the_next_l
     for step in range(1, 5):
         progress.stage(f"ring/step-{step}", "done", START)
     seat = PathScreen(session, STEPS)
-    assert screen(seat).endswith("\nenter cards · s skip · 1-3 stage · n next concept · ? help · q quit")
+    assert screen(seat).endswith("\nenter cards · s skip · 1-3 stage · n next lesson · t test · ? help · q quit")
     for number in range(10):
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
     shown = screen(seat)
     assert "\n2 cards           3 cards\n3 lab     ▸ next  A fast ring, about 20 minutes" in shown
-    assert shown.endswith("\nenter lab · s skip · 1-3 stage · n next concept · ? help · q quit")
+    assert shown.endswith("\nenter lab · s skip · 1-3 stage · n next lesson · t test · ? help · q quit")
     press(seat, "enter")
     assert session.opened == [("fast-ring", "3 of 3: lab")]
     assert "3 lab     skipped" in screen(press(seat, "s"))

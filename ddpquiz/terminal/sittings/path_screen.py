@@ -125,6 +125,12 @@ class PathScreen(SittingScreen):
         return next((each for each in left if not (enough and each.stage is StageName.CARDS)), None)
 
     @property
+    def _can_test(self) -> bool:
+        """Whether the lesson is in steps, whose path has no stage with questions, and done."""
+        concept = self.path.concept
+        return concept.in_steps and bool(concept.questions) and self.path.stages[0].state is StageState.DONE
+
+    @property
     def _to_skip(self) -> PathStage | None:
         return self._next_stage or self.path.current
 
@@ -138,7 +144,7 @@ class PathScreen(SittingScreen):
             return [on, skip, back, HELP]
         key = "n" if now else "enter"  # at the end of a path, both
         also = () if now else ("space",)
-        following = Hotkey(key, "next concept", "go to the next concept", also=also)
+        following = Hotkey(key, "next lesson", "go to the next lesson", also=also)
         keys = [
             Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
@@ -146,6 +152,7 @@ class PathScreen(SittingScreen):
             Hotkey("s", "skip", "skip this stage") if self._to_skip else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
+            Hotkey("t", "test", "ten questions about this lesson") if self._can_test else None,
         ]
         return [*filter(None, keys), HELP, self.leave]
 
@@ -159,6 +166,8 @@ class PathScreen(SittingScreen):
             self._save(skips.stage, StageState.SKIPPED)
         elif key.isdecimal() and 1 <= int(key) <= len(self.path.stages):
             self._open(self.path.stages[int(key) - 1])
+        elif key == "t" and self._can_test:
+            self._visit(self.test_lesson)
         elif key in ("n", "enter"):
             self._next_concept()
         elif key == "q":
@@ -220,6 +229,12 @@ class PathScreen(SittingScreen):
 
         choice = QuizChoice(concept=[self.path.concept.id], count=count)
         ask_questions(self._stage(StageName.QUESTIONS), choice, console())
+
+    def test_lesson(self) -> None:
+        from ddpquiz.terminal.sittings.quiz_screen import QuizChoice, ask_questions  # the lesson does not wait for it
+
+        choice = QuizChoice(concept=[self.path.concept.id])
+        ask_questions(replace(self.context, back_to="stages"), choice, console(), taught=True)
 
     def _stage(self, stage: StageName) -> SittingContext:
         return replace(self.context, place=self.path.place(stage), back_to="stages")
