@@ -98,12 +98,16 @@ def _choices(posed: Posed, given: str) -> Verdict:
     return Verdict(not wrong and not missed, (*wrong, *missed), chosen=tuple(places))
 
 
+def _example(lines: int) -> str:
+    """An order of so many lines, as it is typed."""
+    return " ".join(map(str, (2, 1, *range(3, lines + 1))))
+
+
 def _order(posed: Posed, given: str) -> Verdict:
     lines = posed.question.lines
     places = _places(given, len(lines))
     if len(places) != len(lines):
-        example = " ".join(map(str, (2, 1, *range(3, len(lines) + 1))))
-        unclear = f"Give each number from 1 to {len(lines)} once, in order, such as {example}."
+        unclear = f"Give each number from 1 to {len(lines)} once, in order, such as {_example(len(lines))}."
         return Verdict(right=False, unclear=unclear)
     for number, place in enumerate(places):
         if posed.shown[place] != number:
@@ -241,7 +245,7 @@ HOW = {
     Kind.CHOICE: "Choose one.",
     Kind.CHOICES: "Choose all that are right, and no others.",
     Kind.NUMBER: "Type a number.",
-    Kind.ORDER: "Type the numbers of the lines in the right order, such as 2 1 3.",
+    Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type the output.",
     Kind.SPOT: "Choose the line that is at fault.",
 }
@@ -255,6 +259,8 @@ def instruction(question: Question) -> str:
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them on one line, separated by spaces."
+    if question.kind is Kind.ORDER:
+        return f"{HOW[question.kind].removesuffix('.')}, such as {_example(len(question.lines))}."
     unit = _SPELLED.get(question.unit, question.unit)
     if unit.startswith("times"):
         return f"Type how many {unit}."

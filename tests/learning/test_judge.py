@@ -272,6 +272,7 @@ def test_an_order_is_shown_as_it_is_asked_for():
 def test_the_example_of_an_order_has_as_many_numbers_as_there_are_lines():
     four = replace(HOOKS, lines=(*HOOKS.lines, HOOKS.lines[0]))
     assert judge(Posed(four, {}, (0, 1, 2, 3)), "1").unclear.endswith("in order, such as 2 1 3 4.")
+    assert instruction(four) == "Type the numbers of the lines in the right order, such as 2 1 3 4."
 
 
 @pytest.mark.parametrize("given", ["12", "1 1 2", "1234", "first"])

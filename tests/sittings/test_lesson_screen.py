@@ -210,11 +210,14 @@ def test_the_text_is_shown_again_without_losing_what_was_typed(progress):
 
 def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
     seat = lesson(progress, 2)
-    seat.context.ranks.demo = lambda *_: DemoOutcome(
-        "", was_predicted=False, ended_well=True, values={"bytes": {0: "450", 1: "450"}}
+    places = []
+    seat.context.ranks.demo = lambda _, how: (
+        places.append(how.run_at)
+        or DemoOutcome("", was_predicted=False, ended_well=True, values={"bytes": {0: "450", 1: "450"}})
     )
     press(seat, "enter")
     type_text(seat, "5\n")
+    assert places == ["Lesson, step 3 of 4"]
     assert screen(seat) == snapshot("""\
 Lesson, step 3 of 4 · The ring
 
@@ -512,7 +515,7 @@ enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q qui
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
     assert "shows 10 new cards a day. You have begun 11 cards today, which is enough" in " ".join(screen(seat).split())
     assert "so they can wait." in " ".join(screen(seat).split())
-    assert screen(seat).endswith("\nenter next lesson · s skip · 1-2 stage · t test · ? help · q quit"), (
+    assert screen(seat).endswith("\nenter next lesson · s skip cards · 1-2 stage · t test · ? help · q quit"), (
         "enter does what it says"
     )
     for card in ("one", "two"):

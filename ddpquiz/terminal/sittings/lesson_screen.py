@@ -148,6 +148,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
     # Where the learner is.
 
     @property
+    def _place(self) -> str:
+        return f"Lesson, step {self.number + 1} of {len(self.concept.steps)}"
+
+    @property
     def step(self) -> LessonStep:
         return self.concept.steps[self.number]
 
@@ -259,7 +263,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     # What is drawn.
 
     def body(self) -> RenderableType:
-        head = header(f"Lesson, step {self.number + 1} of {len(self.concept.steps)}", self.concept.title)
+        head = header(self._place, self.concept.title)
         return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
 
     def _more(self) -> RenderableType:
@@ -820,7 +824,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return
         if answer and answer.gave_up:  # who asked for the solution has predicted nothing
             answer = None
-        how = DemoOptions(predict=False, predicted=answer, run_at=self.context.place, brief=brief)
+        how = DemoOptions(predict=False, predicted=answer, run_at=self._place, brief=brief)
         outcome = self.run_demo(step.demo, how)
         if outcome and outcome.ended_well:
             self.visit.values = outcome.values

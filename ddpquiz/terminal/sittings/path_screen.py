@@ -135,7 +135,7 @@ class PathScreen(SittingScreen):
         return self._next_stage or self.path.current
 
     def keys(self) -> list[Hotkey]:
-        now, count = self._next_stage, len(self.path.stages)
+        now, skips, count = self._next_stage, self._to_skip, len(self.path.stages)
         if self._reads:
             more = "show the next page; after the last one, go on to the next stage"
             on = Hotkey("enter", "go on", more, also=("space",))
@@ -149,7 +149,7 @@ class PathScreen(SittingScreen):
             Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
             else following,
-            Hotkey("s", "skip", "skip this stage") if self._to_skip else None,
+            Hotkey("s", "skip" if now else f"skip {skips.stage}", "skip this stage") if skips else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
             Hotkey("t", "test", "ten questions about this lesson") if self._can_test else None,
