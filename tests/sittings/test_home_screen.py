@@ -190,12 +190,12 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     seat = at_home(progress)
     assert "New         10 cards begun today, enough for one day; the other 3 can wait\n" in screen(seat)
     assert "n study more new cards" in screen(seat)
-    assert "s study ahead · n 3 more new cards · l lesson" in screen(seat)
+    assert "s study ahead · n new cards · l lessons · t test · ? help" in screen(seat)
     press(seat, "n")
     assert seat.seen == [("study", False, 13)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):
         progress.review(card.key, Grade.EASY, START, START - START)
-    assert "n 1 more new card · " in screen(at_home(progress))
+    assert "n new cards · " in screen(at_home(progress))
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_what_was_begun(

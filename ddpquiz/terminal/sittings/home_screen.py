@@ -99,7 +99,7 @@ class Home(SittingScreen):
         keys = [
             self._next_key(),
             study,
-            more_key(now.more) if now.more else None,
+            replace(more_key(now.more), does="new cards") if now.more else None,
             Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
             Hotkey("t", "test", f"ten questions about {about}"),
             Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
