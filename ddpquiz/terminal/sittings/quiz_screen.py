@@ -102,7 +102,8 @@ def ask_questions(
 ) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
 
-    If `taught`, or if the choice is open, what may need further pages that were not opened comes after all others.
+    If `taught`, or if the choice is open, questions that may need further pages that were not opened are left out
+    while there are others.
 
     UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
     """
