@@ -37,7 +37,7 @@ _SURE = 0.8  # the belief that a label needs
 _MOST = 0.99  # the highest chance of a blind guess that is used; above it, an answer shows nothing
 _LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
 _GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
-_ENOUGH = 3  # answers; fewer give no label
+ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
     "The range estimates how much of a concept you know, with 80% certainty. It is based on your last answer to each "
@@ -119,7 +119,7 @@ class Belief:
         """The claim that holds after so many answers; `hard` is the share of the hard ones that was right."""
         claims = (label for label, claim in _CLAIMS.items() if self.between(*claim) >= _SURE)
         possible = (label for label in claims if label is not Label.STRONG or hard >= _HARD)
-        return next(possible, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
+        return next(possible, Label.UNKNOWN) if answers >= ENOUGH else Label.UNKNOWN
 
 
 class Evidence(NamedTuple):
@@ -147,7 +147,7 @@ class Strength:
     @property
     def has_verdict(self) -> bool:
         """Whether there are enough answers to judge by."""
-        return self.answers >= _ENOUGH
+        return self.answers >= ENOUGH
 
     def __str__(self) -> str:
         """The verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
@@ -171,7 +171,7 @@ class Strength:
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
         """What would change the label; `questions` are those of the concept, each with level and chance."""
         if not self.has_verdict:
-            return f"A verdict takes {_ENOUGH} answers or more."
+            return f"A verdict takes {ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()
             return f"After {plural(count, 'more wrong answer')} you would no longer be strong here." if count else ""

@@ -47,19 +47,20 @@ def test_a_test_without_a_concept_asks_about_what_was_begun(home):
     )
 
 
-def test_hard_questions_of_a_lesson_wait_until_its_further_pages_were_opened_unless_one_asks_for_them(home):
-    def levels(*words: str) -> set[str]:
+def test_after_a_lesson_neither_what_it_asked_nor_what_its_further_pages_teach_is_asked_unless_one_names_it(home):
+    def levels(*words: str, repeats: bool = False) -> set[str]:
         command = [sys.executable, "-m", "ddpquiz", "test", "--json", "--count", "99", *words]
         done = subprocess.run(command, input="", capture_output=True, text=True, env=environment(home), timeout=120)
         questions = json.loads(done.stdout)["questions"]
         assert {each["item"].partition("/")[0] for each in questions} == {"why-distribute"}
+        assert ("why-distribute/five-percent" in {each["item"] for each in questions}) is repeats
         return {each["level"] for each in questions}
 
     with Progress(home) as progress:
         progress.stage("why-distribute/lesson", "done", START)
     assert levels() == {"easy", "medium"}
     assert levels("--level", "hard") == {"hard"}
-    assert levels("why-distribute") == {"easy", "medium", "hard"}
+    assert levels("why-distribute", repeats=True) == {"easy", "medium", "hard"}
     with Progress(home) as progress:
         progress.stage("why-distribute/more", "done", START)
     assert levels() == {"easy", "medium", "hard"}

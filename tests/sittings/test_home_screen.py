@@ -202,7 +202,7 @@ def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_
     progress,
 ):
     seat = at_home(progress)
-    assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
+    assert 'questions about "The ring", which you have not been tested on' in helped(seat)
     progress.review("ddp/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
     assert 't test "DDP"' in screen(seat)
@@ -215,7 +215,7 @@ def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_
         press(seat, "s")  # home looks anew
     press(seat, "t")
     assert [place for place in seat.seen if place[0] == "test"] == [("test", "ddp"), ("test", "ring"), ("test", None)]
-    assert "ten questions about what you have begun" in helped(seat)
+    assert "questions about what you have begun" in helped(seat)
 
 
 def helped(seat):
@@ -268,9 +268,9 @@ def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_ha
     seat = at_home(progress)
     assert 'test "' not in screen(seat)
     assert "d demo" in screen(seat)  # of the lesson that has begun, about which t asks, too
-    assert "ten questions about what you have begun" in screen(press(seat, "?"))
+    assert "questions about what you have begun" in screen(press(seat, "?"))
     progress.answer(answer_row("ddp/hooks", 1.0), START)
-    assert "ten questions about what you have begun" in screen(press(at_home(progress), "?"))
+    assert "questions about what you have begun" in screen(press(at_home(progress), "?"))
     progress.stage("ring/lesson", "done", START)  # its cards can wait, and its test need not
     assert 'test "The ring"' in screen(at_home(progress))
 
@@ -358,7 +358,7 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due         1 card due now." in second
-    assert "Weakest not known yet. Take a test to find out; answers in lessons do not count." in " ".join(
+    assert "Weakest not known: no verdict yet. Answers in lessons do not count." in " ".join(
         second.split()
     )
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")

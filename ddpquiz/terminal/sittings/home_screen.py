@@ -101,7 +101,7 @@ class Home(SittingScreen):
             study,
             replace(more_key(now.more), does="new cards") if now.more else None,
             Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
-            Hotkey("t", "test", f"ten questions about {about}"),
+            Hotkey("t", "test", f"questions about {about}"),
             Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
             None if now.fresh else _STATS,
         ]
@@ -301,7 +301,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "not known yet. Take a test to find out; answers in lessons do not count."))
+        rows.append(("Weakest", "not known: no verdict yet. Answers in lessons do not count."))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = [one for one in now.tracks if one.labels.total() > one.labels[Label.UNKNOWN]]
     return Group(lines, *(section("Tracks, the weakest first", _tracks(judged)) if judged else []))

@@ -152,7 +152,7 @@ class PathScreen(SittingScreen):
             Hotkey("s", "skip" if now else f"skip {skips.stage}", "skip this stage") if skips else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
-            Hotkey("t", "test", "ten questions about this lesson") if self._can_test else None,
+            Hotkey("t", "test", "questions about this lesson, which count") if self._can_test else None,
         ]
         return [*filter(None, keys), HELP, self.leave]
 

@@ -102,8 +102,7 @@ def ask_questions(
 ) -> QuizScreen:
     """Choose the questions, and ask them; with `lines`, a terminal is read as a pipe is.
 
-    If `taught`, or if the choice is open, questions that may need further pages that were not opened are left out
-    while there are others.
+    If `taught`, or if the choice is open, a lesson that was followed is asked about as `_taught` says.
 
     UserError if no question fits; KeyboardInterrupt if the learner interrupts the quiz.
     """
@@ -180,15 +179,19 @@ def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> t
 
 
 def _taught(questions: list[Question], catalog: Catalog, stages: Collection[str]) -> list[Question]:
-    """The questions without those that may need further pages of lessons that were followed without them; else all."""
-    followed = {stage.rpartition("/")[0] for stage in stages}
-    wait = {
-        question.key
-        for concept in catalog.concepts
-        if concept.id in followed and further_pages(concept) not in stages
-        for question in further_questions(concept)
-    }
-    return [question for question in questions if question.key not in wait] or questions
+    """The questions to ask about lessons that were followed.
+
+    Those that may need further pages that were not opened are left out, and those that a step has asked, too; what
+    was left out is asked where fewer than a verdict needs remain.
+    """
+    names = {stage.rpartition("/")[0] for stage in stages}
+    followed = [concept for concept in catalog.concepts if concept.id in names]
+    closed = [concept for concept in followed if further_pages(concept) not in stages]
+    wait = {question.key for concept in closed for question in further_questions(concept)}
+    met = {f"{concept.id}/{step.ask}" for concept in followed for step in concept.steps}
+    ready = [question for question in questions if question.key not in wait]
+    fresh = [question for question in ready if question.key not in met]
+    return next((each for each in (fresh, ready) if len(each) >= mastery.ENOUGH), questions)
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
