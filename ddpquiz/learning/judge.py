@@ -161,7 +161,7 @@ def _number(posed: Posed, given: str) -> Verdict:
     if read is None and _DECIMAL_COMMA.search(given):
         return Verdict(right=False, unclear="Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800.")
     if read is None:
-        unit = f" (in {question.unit})" if question.unit else ""
+        unit = f" (in {question.unit})" if question.unit and not question.unit.startswith("times") else ""
         return Verdict(right=False, unclear=f"Answer with a number{unit}, such as 1800, 1.8e3 or 3/4.")
     value, wanted = _in_unit(question, read), f"in {question.unit}" if question.unit else "without a unit"
     if value is None:
@@ -259,6 +259,8 @@ def instruction(question: Question) -> str:
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
         return f"This prints {lines} lines. Type them on one line, separated by spaces."
+    if question.kind is Kind.SPOT:
+        return f"{HOW[question.kind].removesuffix('.')}, or type its number."
     if question.kind is Kind.ORDER:
         return f"{HOW[question.kind].removesuffix('.')}, such as {_example(len(question.lines))}."
     unit = _SPELLED.get(question.unit, question.unit)

@@ -430,7 +430,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 return [Hotkey("enter", "good", "you recalled it (or space)", also=("space",))]
         names = {
             _Page.LISTING: "show the code",
-            _Page.ASK: "answer",
+            _Page.ASK: "question",
             _Page.RESULT: "run it and see" if self.step.text.rstrip().endswith("?") else "run it",
             _Page.CHANGED: "change the line",
             _Page.DEMO: "run the demo",
