@@ -362,6 +362,19 @@ enter next step · space all reasons · p proof · u back · ? help · q leave\
     assert "Cross-check" in screen(seat)
 
 
+def test_of_a_question_that_does_not_fit_beside_its_answer_the_end_is_shown(progress):
+    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    long = replace(asked, ask=f"{'Nobody fails. ' * 100}{asked.ask}")
+    seat = press(
+        lesson(progress, concept=replace(STEPS, questions=(long,), steps=(LessonStep("T.", ask="bytes"),))), "enter"
+    )
+    press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("1,800 bytes")))
+    shown = screen(seat)
+    assert "✓ Right.\n\n… " in shown
+    assert "How many bytes does each rank send?\n\n✓>2  1,800 bytes" in shown.replace("\nsend?", " send?")
+    assert len(shown.splitlines()) <= 24
+
+
 def test_a_wrong_answer_that_no_belief_explains_keeps_the_steps_in_view(progress):
     asked = next(each for each in STEPS.questions if each.id == "steps")
     asked = replace(asked, check="Half of that goes out in each phase. " * 30)

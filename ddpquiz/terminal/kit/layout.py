@@ -165,17 +165,20 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The first lines of a text; the last of them ends in an ellipsis if there are more."""
+    """The first lines of a text, or the last ones; an ellipsis stands where there are more."""
 
     text: Text
     lines: int = _LINES
+    last: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.update(width=options.max_width - 2, height=None)
         lines = console.render_lines(self.text, room, pad=False)
-        for number, line in enumerate(lines[: self.lines], 1):
-            more = [Segment("…")] if number == self.lines < len(lines) else []
-            yield Segments([*line, *more, Segment.line()])
+        cut, shown = len(lines) > self.lines, lines[-self.lines :] if self.last else lines[: self.lines]
+        for number, line in enumerate(shown, 1):
+            before = [Segment("… ")] if cut and self.last and number == 1 else []
+            after = [Segment("…")] if cut and not self.last and number == self.lines else []
+            yield Segments([*before, *line, *after, Segment.line()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -850,8 +850,8 @@ def _observed_parts(
 
 
 def _from_whole_to_brief(asked: Text) -> list[Text | Brief]:
-    """A question, and ever fewer of its first lines."""
-    return [asked, *(Brief(asked, lines) for lines in (6, 5, 4, 3)), Brief(asked)]
+    """A question, and ever fewer of its last lines, which say what is asked."""
+    return [asked, *(Brief(asked, lines, last=True) for lines in (6, 5, 4, 3, 2))]
 
 
 def _fitting(*pages: list[RenderableType]) -> list[RenderableType]:
