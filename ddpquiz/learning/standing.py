@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.guided_path import GuidedPath, StageName
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
@@ -46,6 +47,7 @@ class Standing:
     again: int = 0  # cards that were asked today and come again
     labs: int = 0  # that were passed
     stars: int = 0  # of these labs
+    open_labs: tuple[LabTitle, ...] = ()  # of lessons that are done, in their order
     path: GuidedPath | None = None  # to go on with
     core: int = 0  # lessons of the core route
     core_read: int = 0  # of these, those that were read

@@ -10,7 +10,9 @@ from run_program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
 from sample_sittings import context, press, quizzing, screen, studying
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.learning import mastery, standing
+from ddpquiz.learning.log_rows import LabRow
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings import home_screen
@@ -261,6 +263,22 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due         Nothing is due now.\n" in screen(at_home(progress))  # it is left out for today
+
+
+def test_home_names_the_labs_that_lessons_have_opened(progress):
+    labs = [LabTitle("slow-ring", "ring", "A slow ring", 40), LabTitle("hooks", "ddp", "Hooks", 20)]
+
+    def shown():
+        session = context(progress, labs=labs)
+        return " ".join(screen(Home(session)).split())
+
+    progress.stage("ring/step-1", "done", START)
+    assert "Labs" not in shown()
+    for name in ("ring", "ddp"):
+        progress.stage(f"{name}/lesson", "done", START)
+    assert 'Labs 2 open; the first is "A slow ring"' in shown()
+    progress.lab(LabRow(item="ring/slow-ring", passed=True), START)
+    assert 'Labs 1 passed; 1 open; the first is "Hooks"' in shown()
 
 
 def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_has(progress):

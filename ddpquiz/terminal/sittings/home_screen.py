@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
+from ddpquiz.learning.guided_path import route
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import NEW_A_DAY, study_day
 from ddpquiz.learning.standing import Act, Advice, Standing, TrackStrength, advise, count_standing
@@ -220,12 +221,14 @@ def look(context: SittingContext) -> Standing:
     """Where the learner stands now, and the path to go on with."""
     concepts, day = context.catalog.concepts, study_day(context.clock())
     history = history_of(context)
+    labs = [lab for one in route(context.catalog, history) for lab in context.catalog.labs_about(one.id)]
     return replace(
         count_standing(context.progress, concepts, day),
         path=path_to_go_on(context),
         core=len(context.catalog.core),
         core_read=sum(map(history.has_read, context.catalog.core)),
         has_learned=bool(history.stages),
+        open_labs=tuple(lab for lab in labs if history.has_read(lab.concept) and lab.id not in history.passed),
     )
 
 
@@ -296,8 +299,8 @@ def _figures(now: Standing) -> RenderableType:
         ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
         ("Streak", streak(now.streak)),
     ]
-    if now.labs:
-        rows.append(("Labs", f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else "")))
+    if now.labs or now.open_labs:
+        rows.append(("Labs", _labs(now)))
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
@@ -305,6 +308,13 @@ def _figures(now: Standing) -> RenderableType:
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = [one for one in now.tracks if one.labels.total() > one.labels[Label.UNKNOWN]]
     return Group(lines, *(section("Tracks, the weakest first", _tracks(judged)) if judged else []))
+
+
+def _labs(now: Standing) -> str:
+    """How many labs were passed, and the first of the open ones."""
+    passed = f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else "")
+    first = next((f'{len(now.open_labs)} open; the first is "{lab.title}"' for lab in now.open_labs), "")
+    return "; ".join(filter(None, [passed if now.labs else "", first]))
 
 
 def _tracks(tracks: Sequence[TrackStrength]) -> RenderableType:
