@@ -142,7 +142,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if self.number != step or self._started:
             return False
         self.context, self._since = context, context.clock()
-        self.left = self.leaves_path = self.helping = self._reads_more = False
+        self.left = self.leaves_path = self.helping = self.escaped = self._reads_more = False
         return True
 
     # Where the learner is.

@@ -302,13 +302,14 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
     ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
     if new:
         wait = f"This lesson has {plural(new, 'new card')}"
-        them, they = ("it", "it") if new == 1 else ("them", "they")
+        them = "it" if new == 1 else "them"
         today = _begun_today(context)
         back = (
             f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which shows {NEW_A_DAY} new cards a day."
+            if today < NEW_A_DAY
+            else f"{wait}. You have begun {today} cards today, which is enough for one day: `ddpquiz study` shows "
+            f"{them} on other days."
         )
-        if today >= NEW_A_DAY:
-            back += f" You have begun {today} cards today, which is enough for one day, so {they} can wait."
     elif ahead:
         soonest = min(ahead)
         when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"
