@@ -183,7 +183,7 @@ class Strength:
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _label(pieces.values()) is Label.STRONG:
                 what = "right answers to questions" if count > 1 else "right answer to a question"
-                return f"{count} {what} that you missed or have not been asked would make you strong here."
+                return f"{count} {what} that you have not been asked, or missed before today, would make you strong."
         return "Even right answers to all the questions left would not make you strong here; hard ones count most."
 
     def _until_doubted(self) -> int:

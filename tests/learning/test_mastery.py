@@ -118,7 +118,10 @@ def test_a_strength_is_told_with_how_sure_it_is():
     ("right", "said"),
     [
         (10, "After 2 more wrong answers you would no longer be strong here."),
-        (7, "3 right answers to questions that you missed or have not been asked would make you strong here."),
+        (
+            7,
+            "3 right answers to questions that you have not been asked, or missed before today, would make you strong.",
+        ),
         (0, "Even right answers to all the questions left would not make you strong here; hard ones count most."),
     ],
 )

@@ -86,6 +86,10 @@ def test_a_search_shows_text_and_no_notation():
             "  … x x x x the global batch matters.",
         ]
     )
+    bold = replace(CATALOG, concepts=(replace(ring, idea="**One hook.** Its bucket is full."),))
+    assert "  Its bucket is full.\n" in drawn(lists.found(bold.search("bucket"), "bucket"))
+    bold = replace(CATALOG, concepts=(replace(ring, idea="**A full bucket? Now it goes.**"),))
+    assert "  A full bucket?\n" in drawn(lists.found(bold.search("bucket"), "bucket"))
     assert "    # of rows\n" not in drawn(lists.found(catalog.search("rows"), "rows"))
     assert "  # of rows\n" in drawn(lists.found(catalog.search("rows"), "rows"))
 

@@ -203,7 +203,8 @@ def _sort(item: Item) -> str:
 def _part_with(word: str, hit: Hit) -> str:
     """The sentence, or the line of a question's code, that contains a word, from shortly before the word."""
     question = _question(hit)
-    parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
+    bare = hit.more.replace("**", "")  # of bold words, a sentence may hold one end only
+    parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(bare)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
     start = part.lower().find(word) - _BEFORE
     start = part.rfind(" ", 0, start) + 1 if start > _BEFORE else 0
