@@ -115,7 +115,8 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     expect(order.locator(".state")).to_have_text("Right.")
     for _ in range(120):  # a reload may move the page to another process; what was stored reaches it some seconds later
         page.reload()
-        if "You graded it hard" in page.locator("#card-held .state").inner_text():
+        page.wait_for_selector("html[data-ready]", state="attached")
+        if "You graded it hard" in page.locator("#card-held .state").text_content():  # the card is closed again
             break
         page.wait_for_timeout(500)
     expect(page.locator("#card-held .state")).to_contain_text("You graded it hard")
