@@ -57,7 +57,6 @@ def path(progress, concept=STEPS):
 
 def lesson(progress, step=0, concept=STEPS):
     session = context(progress, concepts=(concept,))
-    session.place = "1 of 2: lesson"
     return LessonScreen(session, concept, history(progress), step)
 
 

@@ -237,8 +237,7 @@ class KeyScreen(ABC):
 
     def missing(self, key: str, offered: Collection[Hotkey]) -> str:
         """What to press instead of a key that is not offered; "" for an offered key, and for one that no screen has."""
-        does = {name: each.does for each in offered for name in each.names}
-        if key in does or not (len(key) == 1 or key in _GO_ON):
+        if any(key in each.names for each in offered) or not (len(key) == 1 or key in _GO_ON):
             return ""
         if key in _GO_ON:
             for other in offered:

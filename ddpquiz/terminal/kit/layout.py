@@ -202,15 +202,13 @@ class Folded:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         endless = options.update(height=None)
         whole = Group(*[Text()] * self.above, self.question, *self.more, *self.answer)
-        answer = Group(*self.answer)
-        used, below, around = (
-            len(console.render_lines(part, endless, pad=False)) for part in (whole, answer, self.around(console.width))
-        )
-        if used + around <= console.height:
+        left = console.height - len(console.render_lines(self.around(console.width), endless, pad=False))
+        if len(console.render_lines(whole, endless, pad=False)) <= left:
             yield whole
             return
+        left -= len(console.render_lines(Group(*self.answer), endless, pad=False))
         lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
-        if len(lines) <= max(console.height // 3, console.height - around - below):
+        if len(lines) <= max(console.height // 3, left):
             yield Group(self.question, *self.answer)
             if len(self.more) > 1:
                 yield Group(*section(self.title, *self.more))

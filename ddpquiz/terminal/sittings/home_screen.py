@@ -312,9 +312,12 @@ def _figures(now: Standing) -> RenderableType:
 
 def _labs(now: Standing) -> str:
     """How many labs were passed, and the first of the open ones."""
-    passed = f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else "")
-    first = next((f'{len(now.open_labs)} open; the first is "{lab.title}"' for lab in now.open_labs), "")
-    return "; ".join(filter(None, [passed if now.labs else "", first]))
+    parts: list[str] = []
+    if now.labs:
+        parts.append(f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else ""))
+    if now.open_labs:
+        parts.append(f'{len(now.open_labs)} open; the first is "{now.open_labs[0].title}"')
+    return "; ".join(parts)
 
 
 def _tracks(tracks: Sequence[TrackStrength]) -> RenderableType:

@@ -56,7 +56,7 @@ class PathScreen(SittingScreen):
     def _open_lesson(self) -> None:
         concept = self.path.concept
         if concept.in_steps:
-            here = replace(self.context, place=self.path.place(StageName.LESSON), back_to="stages")
+            here = replace(self.context, back_to="stages")
             kept = self.context.open_lessons.pop(concept.id, None)
             goes_on = kept is not None and kept.go_on_in(here, self.path.step)
             self.lesson = kept if goes_on else LessonScreen(here, concept, history_of(self.context), self.path.step)

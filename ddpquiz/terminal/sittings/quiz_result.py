@@ -135,8 +135,8 @@ def _next(done: QuizResult) -> RenderableType:
         rows.append((f"{test} --wrong", "answer again what you got wrong"))
     if weak := weakest_concept(quiz):
         missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
-        what = "the concept that you missed most" if len(missed) > 1 else "what you missed"
-        what = what if quiz.missed else "what took a hint"
+        most = "the concept that you missed most" if len(missed) > 1 else "what you missed"
+        what = most if quiz.missed else "what took a hint"
         rows.append((f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
         rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))

@@ -169,7 +169,7 @@ def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
 
 
 def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> tuple[list[Question], str]:
-    """The questions about concepts that the learner has begun, and a sentence that says so; all if there are none."""
+    """Keep the questions about what the learner has begun, and say so in a sentence; keep all if there are none."""
     mine = [question for question in questions if question.concept in begun]
     lessons = len({concept.id for concept in catalog.concepts} & begun)
     if not mine or lessons == len(catalog.concepts):
