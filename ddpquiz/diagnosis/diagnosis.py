@@ -111,8 +111,8 @@ class Diagnosis:
 
 
 ADVICE = {
-    "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: all ranks of "
-    "a group must make the same calls.",
+    "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: either all "
+    "ranks of a group make a call, or none does.",
     "order": "Make all ranks of the group call the same operations in the same order.",
     "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print what differs before that line.",
     "late": "Find out what the rank does there: slow input, more work than the others, or a lock.",

@@ -21,7 +21,7 @@ from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import format_number
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.diagnosis.diagnosis import SIZES
-from ddpquiz.diagnosis.root_cause import failed_in_communication, raised_before_hang
+from ddpquiz.diagnosis.root_cause import failed_in_communication, is_effect, raised_before_hang
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
 from ddpquiz.events.formatting import format_seconds
@@ -109,8 +109,11 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
             return unlike
         failed = raised_before_hang(seen)
         raised = failed.get(seen.end.rank) if seen.end.rank is not None else None
-        if raised or (seen.end.rank is None and failed and not seen.hung):
-            return _raised(raised or min(failed.values(), key=lambda each: each.time), lab, file, finished)
+        if seen.end.rank is None and not seen.hung:  # what only followed from a mismatch says less than the mismatch
+            own = [each for each in failed.values() if not is_effect(each)]
+            raised = min(own, key=lambda each: each.time, default=None)
+        if raised:
+            return _raised(raised, lab, file, finished)
         return _ended_badly(finished, lab, file)
     left = [
         rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]

@@ -44,9 +44,14 @@ def checked(folder, body, lab=RING):
             "if dist.get_rank():\n    dist.recv(x[:3], 0)\nelse:\n    dist.send(x[:4], 1)\ndist.barrier()", "error",
             "Rank 0 sends 4 numbers in line 7, but rank 1 receives 3 numbers in line 5.",
         ),
+        (
+            "import torch\nx = torch.zeros(2 + dist.get_rank())\ndist.all_gather([x.clone(), x.clone()], x)\ndist.barrier()",
+            "error",
+            "Rank 1 called all_gather of 3 float32 at ring_all_reduce.py:6, but rank 0 called all_gather of 2 float32 at",
+        ),
         ("dist.all_reduce(x)", "budget", "Rank 0: 1 collective called (all_reduce in line 4); none is allowed."),
     ],
-    ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "sizes", "budget"],
+    ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "sizes", "gathered sizes", "budget"],
 )  # fmt: skip
 def test_a_wrong_file_gets_a_sentence_that_says_where_it_is_wrong(tmp_path, body, outcome, sentence):
     verdict = checked(tmp_path, body)

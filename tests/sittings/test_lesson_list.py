@@ -50,7 +50,7 @@ Collectives
       4 DDP 2
 
 An idea.
-enter go on · ↑ ↓ choose · ? help · q home\
+enter go on · ↑ ↓ choose · / look up · ? help · q home\
 """)
 
 

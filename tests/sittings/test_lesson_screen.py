@@ -100,7 +100,7 @@ All ranks add up.
   dist.all_reduce(x)
   print(x.item())
 
-enter run it · e editor · s skip · ? help · esc stages · q leave\
+enter run it · e editor · s skip · / look up · ? help · esc stages · q leave\
 """)
     press(seat, "enter")
     assert "loading torch" in screen(seat)
@@ -230,7 +230,7 @@ A ring of 4 ranks moves 1,200 bytes. How many does each rank send?
 
 Less than twice.
 
-enter next step · d demo · u question · s skip · ? help · esc stages · q leave\
+enter next step · d demo · u question · s skip · / look up · ? help · q leave\
 """)
     assert ("ring/demo", "done") in stages(progress)
     press(seat, "enter")

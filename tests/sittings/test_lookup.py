@@ -1,54 +1,99 @@
-"""Looking something up in the middle of a card."""
+"""Looking something up in the middle of a sitting."""
 
 import io
 
+import pytest
+import run_program
 from sample import CARDS, RING_CARDS
-from sample_sittings import press, screen, spoken, studying
+from sample_sittings import context, press, screen, spoken, studying
 
 from ddpquiz.curriculum import loading
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.lookup import Lookup
+from ddpquiz.terminal.sittings.lookup import Lookup, SearchScreen
 
 
-def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
-    seat = press(studying(progress, CARDS), "/", *"chunk", "backspace", "backspace", *"bytes")
-    assert "Nothing found." in screen(seat)
-    press(seat, "ctrl+u", *"front our")
-    assert screen(seat).startswith("> ring/four  card\n    Front of four?\n  ring/one  card\n")
-    assert screen(seat).endswith("\n/front our_\nenter read · ↑↓ choose · esc back to the card")
-    press(seat, "enter")
-    assert "Back of four." in screen(seat)
-    assert seat.turning == ("space", "enter")  # as on any page that one reads
-    assert screen(seat).endswith("esc back to the list · ? help")
-    assert "3 does nothing here; ? lists the keys.\n" in screen(press(seat, "3"))
-    press(seat, "q")
-    assert not seat.left
-    assert "/front our_" in screen(seat)
-    assert "Front of one?" in screen(press(seat, "escape"))
-    assert not seat.sitting.shown
+@pytest.fixture
+def search(progress):
+    """The screen of a search in the two concepts of the sample."""
+    return SearchScreen(context(progress).catalog)
 
 
-def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(progress):
-    seat = press(studying(progress, CARDS), "/", *"front", "up", *["down"] * 9)
-    keys = [hit.key for hit in seat.lookup.hits]
+@pytest.mark.parametrize(
+    ("words", "keys", "shown"),
+    [
+        (("study", "--all"), "", "space show the back"),
+        (("study", "--all"), " ", "space good"),
+        (("learn", "ring"), "\x1b", "Next is stage"),
+        (("learn", "why-distribute"), "", "enter run it"),
+    ],
+    ids=["card", "back", "stages", "step"],
+)
+def test_something_can_be_looked_up_in_the_middle_of_a_sitting(home, words, keys, shown):
+    is_shipped = "why-distribute" in words
+    terminal = run_program.ddpquiz(*words, home=home) if is_shipped else run_program.sample(home, *words)
+    terminal.wait(r"\? help")
+    before = terminal.press(keys, shown)
+    terminal.press("/", "Type words to search for")
+    terminal.press("chunk\x7f\x7f", "/chu_")
+    assert terminal.press("\x1b", shown) == before
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize(("key", "shown"), [("", "l lessons"), ("l", "enter begin")], ids=["home", "lessons"])
+def test_something_can_be_looked_up_from_home(home, key, shown):
+    run_program.piped(home, "study", "ring", lines="\n3\nq\n")  # who has done nothing yet first meets four ranks
+    terminal = run_program.sample(home)
+    terminal.wait("l lessons")
+    before = terminal.press(key, shown)
+    terminal.press("/", "Type words to search for")
+    terminal.press("front four\r", "Back of four")
+    terminal.press("q", "> ring/four")
+    assert terminal.press("\x04", shown) == before  # ctrl+d
+    if key:
+        terminal.press("q", "l lessons")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_a_hit_is_read_and_closed(search):
+    press(search, *"chunk", "backspace", "backspace", *"bytes")
+    assert "Nothing found." in screen(search)
+    press(search, "ctrl+u", *"front our")
+    assert screen(search).startswith("> ring/four  card\n    Front of four?\n  ring/one  card\n")
+    assert screen(search).endswith("\n/front our_\nenter read · ↑↓ choose · esc back")
+    press(search, "enter")
+    assert "Back of four." in screen(search)
+    assert search.turning == ("space", "enter")  # as on any page that one reads
+    assert screen(search).endswith("esc back to the list · ? help")
+    assert "3 does nothing here; ? lists the keys.\n" in screen(press(search, "3"))
+    press(search, "q")
+    assert not search.left
+    assert "/front our_" in screen(search)
+    assert press(search, "escape").left
+
+
+def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(search):
+    press(search, *"front", "up", *["down"] * 9)
+    keys = [hit.key for hit in search.lookup.hits]
     assert keys == [card.key for card in CARDS]
-    assert f"> {keys[-1]}  card\n" in screen(seat)
-    assert "Back of two." in screen(press(seat, "enter"))
+    assert f"> {keys[-1]}  card\n" in screen(search)
+    assert "Back of two." in screen(press(search, "enter"))
 
 
-def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its_answer_on_request(progress):
-    seat = press(studying(progress, CARDS), "/", *"ring")
-    found = [hit.key for hit in seat.lookup.hits if hit.kind != "demo"]
+def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its_answer_on_request(search, progress):
+    press(search, *"ring")
+    found = [hit.key for hit in search.lookup.hits if hit.kind != "demo"]
     assert found[:-2] == ["ring", *(card.key for card in RING_CARDS)]
     assert found[-2:] == ["ring/bytes", "ring/phases"]
-    press(seat, "ctrl+u", *"moves", "enter")
+    press(search, "ctrl+u", *"moves", "enter")
     asked = "ring/steps  question\n\nA ring of 4 ranks moves 1,200 bytes. How many does each rank send?\n"
-    assert screen(seat).startswith(asked)
-    assert screen(seat).endswith("enter show the answer · esc back to the list · ? help")
-    assert "1800" not in screen(seat)
-    assert (seat.reading, seat.turning) == (True, ("space",))  # enter shows the answer
-    assert "right  1,800 bytes" in screen(press(seat, "enter"))
-    assert "right" not in screen(press(seat, "escape", "enter"))
+    assert screen(search).startswith(asked)
+    assert screen(search).endswith("enter show the answer · esc back to the list · ? help")
+    assert "1800" not in screen(search)
+    assert (search.reading, search.turning) == (True, ("space",))  # enter shows the answer
+    assert "right  1,800 bytes" in screen(press(search, "enter"))
+    assert "right" not in screen(press(search, "escape", "enter"))
     said = spoken(studying(progress, CARDS[:1]), "/moves rank", "/ring/steps")
     assert said.count("A ring of 4 ranks moves 1,200 bytes.") == 2
     assert said.count("right  1,800 bytes") == 1
@@ -61,17 +106,17 @@ def test_lines_of_a_pipe_look_something_up_and_come_back(progress):
     assert said.count("Card 1/1 · The ring\nFront of one?") == 3
 
 
-def test_the_words_of_a_search_have_a_cursor_that_moves(progress):
-    seat = press(studying(progress, CARDS), "/", *"fnt", "left", "left", *"ro")
-    assert screen(seat).endswith("\n/front\nenter read · ↑↓ choose · esc back to the card")
-    (field,) = seat.above_keys()
+def test_the_words_of_a_search_have_a_cursor_that_moves(search):
+    press(search, *"fnt", "left", "left", *"ro")
+    assert screen(search).endswith("\n/front\nenter read · ↑↓ choose · esc back")
+    (field,) = search.above_keys()
     assert [(field.plain[span.start : span.end], str(span.style)) for span in field.spans] == [("n", "reverse")]
-    assert len(seat.lookup.hits) == len(CARDS)
-    press(seat, "home", "delete", "end", *"s")
-    (field,) = seat.above_keys()
+    assert len(search.lookup.hits) == len(CARDS)
+    press(search, "home", "delete", "end", *"s")
+    (field,) = search.above_keys()
     assert (field.plain, [str(span.style) for span in field.spans]) == ("/ronts_", ["accent"])
-    assert seat._scrolling("home") == ""
-    assert seat._scrolling("down") == "down"
+    assert search._scrolling("home") == ""
+    assert search._scrolling("down") == "down"
 
 
 def test_a_demo_that_is_looked_up_shows_a_command_for_each_thing_to_try():

@@ -153,7 +153,7 @@ def test_pages_are_counted_only_where_space_shows_the_next_one():
     ("key", "instead"),
     [
         ("d", "There is no demo here; ? lists the keys."),
-        ("/", "A search opens from a card, or with `ddpquiz search`; ? lists the keys."),
+        ("/", "A search opens from a card, a lesson or the home screen; ? lists the keys."),
         ("y", "y does nothing here; ? lists the keys."),
         ("enter", "Press space (turn over) instead."),
         ("n", ""),

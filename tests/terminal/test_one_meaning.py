@@ -21,19 +21,26 @@ MEANINGS = {
     "r": {"again"},
     "/": {"look up"},
     "?": {"help"},
-    "esc": {"back", "back to the list", "back to the card", "stages"},
+    "esc": {"back", "back to the list", "stages"},
     "q": {"quit", "leave", "stop", "end", "end the exam", "back", "<screen>"},
     "space": {"show the back", "good", "go on", "next page", "all reasons"},
     "enter": {
         *("next", "next verdict", "forward", "go on", "begin", "leave", "back", "answer", "read", "show the answer"),
-        *("<does>", "<str(now.stage)>", "show the back", "good"),
+        *("back to the card", "<does>", "<str(now.stage)>", "show the back", "good"),
     },
     "1": {
         *("answer", "choose", "tick", "stage", "question", "start", "log"),
         *("<NAMES[grade]>", "<f'{word} {confidence:.0%}'>"),
     },
 }
-ONLY_ENTER = ("leave", "answer", "read", "show the answer", "<does>")  # a blank typed once too often must not do it
+ONLY_ENTER = (
+    "leave",
+    "answer",
+    "read",
+    "show the answer",
+    "<does>",
+    "back to the card",
+)  # a blank typed once too often must not do it
 CHECKED_ELSEWHERE = {"<key>", "<name>", "<before + key.key>"}  # keys in a variable: of a path, of logs, after escape
 
 

@@ -60,7 +60,7 @@ _MISSING = {  # what a key that means the same on all screens would need here
     "h": "There is no hint here",
     "e": "There is nothing to edit here",
     "r": "There is nothing to run again here",
-    "/": "A search opens from a card, or with `ddpquiz search`",
+    "/": "A search opens from a card, a lesson or the home screen",
 }
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 

@@ -21,7 +21,7 @@ from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
 from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_to_go_on
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
+from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen, run_sitting
 from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key
 
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
@@ -106,7 +106,7 @@ class Home(SittingScreen):
             Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
             None if now.fresh else _STATS,
         ]
-        return [*filter(None, keys), HELP, QUIT]
+        return [*filter(None, keys), LOOK, HELP, QUIT]
 
     def press(self, key: str) -> None:
         if self._page:
@@ -127,6 +127,14 @@ class Home(SittingScreen):
                 self._study(self._now.begun + self._now.more)
             case "t":
                 self._visit(lambda: self.ask_questions(self._now.next_concept))
+            case _:
+                self._press_what_shows(key)
+
+    def _press_what_shows(self, key: str) -> None:
+        """Obey a key that shows something besides lessons, cards and questions."""
+        match key:
+            case "/":
+                self.look_up()
             case "d" if self._demo:
                 self.run_demo(self._demo, DemoOptions(step=self._now.fresh))
                 self._look_again()

@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Brief, columns, header, section
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_to_go_on
-from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen, run_sitting
+from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen, run_sitting
 
 _MARKS = {StageState.DONE: ("✓", "good"), StageState.SKIPPED: ("-", "quiet"), StageState.OPEN: (" ", "")}
 _CHOOSE = Hotkey("↑ ↓", "choose", "move the mark up or down, or type a lesson's number", also=tuple("0123456789"))
@@ -90,7 +90,7 @@ class LessonList(SittingScreen):
     def keys(self) -> list[Hotkey]:
         what = f'learn "{self._marked.title}"'
         does = "go on" if self._history.has_read(self._marked.id) or self._path(self._marked).step else "begin"
-        return [Hotkey("enter", does, what, also=("space",)), _CHOOSE, HELP, self.leave]
+        return [Hotkey("enter", does, what, also=("space",)), _CHOOSE, LOOK, HELP, self.leave]
 
     def press(self, key: str) -> None:
         typed, self._typed = self._typed, ""
@@ -102,6 +102,8 @@ class LessonList(SittingScreen):
                 self._look()
                 if self._next and self._history.has_read(self._marked.id):
                     self._at = self._lessons.index(self._next)
+            case "/":
+                self.look_up()
             case "up" | "down":
                 self._at = min(max(0, self._at + (1 if key == "down" else -1)), len(self._lessons) - 1)
             case "home" | "end":

@@ -48,7 +48,7 @@ from ddpquiz.terminal.pages.lesson_steps import (
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import PROOF, SittingContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import LOOK, PROOF, SittingContext, SittingScreen
 
 if TYPE_CHECKING:
     from ddpquiz.learning.guided_path import PathHistory
@@ -465,6 +465,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             _EDIT if runs else None,
             self._more_key if self.concept.more and self._is_last else None,  # further pages before would only daunt
             _SKIP,
+            LOOK,
         ]
         return [*filter(None, keys)]
 
@@ -501,6 +502,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._reads_more = True
             case "u":
                 self._back()
+            case "/":
+                self.look_up()
             case "s":
                 skipped = self.number
                 self._end_step(StageState.SKIPPED)

@@ -1,7 +1,8 @@
-"""Search without leaving a sitting: type words, choose one of the hits, and read it."""
+"""Search in the middle of a sitting: type words, choose one of the hits, read it, and come back."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
@@ -11,7 +12,7 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.paths import demo_file
-from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey, KeyScreen
 from ddpquiz.terminal.kit.keys import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import prose
@@ -37,7 +38,7 @@ class Lookup:
     answered: bool = False  # the answer to an open question is shown
 
     def key(self, key: str) -> Lookup | None:
-        """The search after a key; None goes back to the sitting."""
+        """The search after a key; None closes it."""
         match key:
             case _ if self.open and key in GOES_BACK:
                 return replace(self, open=False, answered=False)
@@ -99,7 +100,7 @@ class Lookup:
         if self.open:
             back = Hotkey("esc", "back to the list", "back to the list (or q, backspace)", also=GOES_BACK)
             return [*([Hotkey("enter", "show the answer")] if self.asks else []), back, HELP]
-        back = Hotkey("esc", "back to the card")
+        back = Hotkey("esc", "back")
         if not self.hits:
             return [back]
         return [Hotkey("enter", "read"), Hotkey("↑↓", "choose"), back]
@@ -117,6 +118,59 @@ class Lookup:
         if isinstance(item, Question) and not self.answered:
             return Group(named(hit.key, hit.kind), Text(), *question_view.asked(sample(item), hints=0))
         return item_page(item)
+
+
+class SearchScreen(KeyScreen):
+    """A search on a screen of its own."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
+        self.lookup = Lookup(catalog)
+
+    @property
+    def scene(self) -> Hashable:
+        look = self.lookup
+        return look.open, look.answered, look.hits if look.open else ()
+
+    @property
+    def reading(self) -> bool:
+        return self.lookup.open
+
+    @property
+    def writing(self) -> bool:
+        return not self.lookup.open
+
+    @property
+    def turning(self) -> tuple[str, ...]:
+        asks = self.lookup.asks and not self.helping
+        return ("space",) if asks else super().turning  # enter shows the answer
+
+    def body(self) -> RenderableType:
+        return self.lookup.body()
+
+    def above_keys(self) -> list[RenderableType]:
+        return self.lookup.field()
+
+    def keys(self) -> list[Hotkey]:
+        return self.lookup.keys()
+
+    def handle_key(self, key: str) -> None:
+        if self.writing:  # every key but a few is text
+            self._obey(key)
+        else:
+            super().handle_key(key)
+
+    def press(self, key: str) -> None:
+        self._obey("escape" if self.writing and key == QUIT.key else key)  # ctrl+d leaves
+
+    def _obey(self, key: str) -> None:
+        after = self.lookup.key(key)
+        self.left = after is None
+        self.lookup = after or self.lookup
+
+    def _scrolling(self, key: str) -> str:
+        """The key as it scrolls: one that moves in the words scrolls nothing."""
+        return "" if self.lookup.changes_text(key) else super()._scrolling(key)
 
 
 def _demo_page(hit: Hit) -> RenderableType:

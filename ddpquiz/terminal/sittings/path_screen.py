@@ -33,7 +33,7 @@ from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
-from ddpquiz.terminal.sittings.sitting import SittingContext, SittingScreen
+from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen
 
 _WORDS = {StageState.DONE: "✓ done", StageState.SKIPPED: "skipped", StageState.OPEN: ""}
 
@@ -154,7 +154,7 @@ class PathScreen(SittingScreen):
             following if now else None,
             Hotkey("t", "test", "questions about this lesson, which count") if self._can_test else None,
         ]
-        return [*filter(None, keys), HELP, self.leave]
+        return [*filter(None, keys), LOOK, HELP, self.leave]
 
     def press(self, key: str) -> None:
         enters, skips = self._next_stage, self._to_skip
@@ -168,6 +168,8 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "t" and self._can_test:
             self._visit(self.test_lesson)
+        elif key == "/":
+            self.look_up()
         elif key in ("n", "enter"):
             self._next_concept()
         elif key == "q":

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +20,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.key_screen import Hotkey, KeyScreen, key_line, leave_to, note_lines, prefixed
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.kit.style import console
 from ddpquiz.terminal.sittings.rank_runner import DEFAULT_OPTIONS, DemoOptions, DemoOutcome, RankRunner
 
 _T = TypeVar("_T")
@@ -27,6 +28,7 @@ _UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
 PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
+LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
@@ -111,6 +113,11 @@ class SittingScreen(KeyScreen):
     def run_proof(self, posed: Posed) -> None:
         self._leave(lambda: self.context.ranks.prove(posed))
 
+    def look_up(self) -> None:
+        from ddpquiz.terminal.sittings.lookup import SearchScreen  # no first screen waits for it
+
+        self._leave(lambda: SearchScreen(self.context.catalog).show(console()))
+
     def flag(self, item: str) -> None:
         now = self.context.clock()
         if receipts := self._flags.pop(item, []):
@@ -163,6 +170,11 @@ class ByLines(Generic[_Screen]):
     def __init__(self, screen: _Screen) -> None:
         self.screen = screen
 
+    @property
+    def scene(self) -> Hashable:
+        """What is asked now; when it changes, `new` is printed."""
+        return self.screen.scene
+
     def new(self) -> RenderableType:
         """Draw what is new since the last line."""
         return self.screen.body()
@@ -187,11 +199,11 @@ class ByLines(Generic[_Screen]):
         screen, scene = self.screen, None
         commands = iter(lines)
         while not screen.left and not screen.over:
-            if screen.scene != scene:
+            if self.scene != scene:
                 show(console, self.new())
             if self.goes_on():
                 continue
-            scene = screen.scene
+            scene = self.scene
             if asked:
                 console.print(key_line(self.hotkeys(), console.width))
                 console.print("> ", end="")

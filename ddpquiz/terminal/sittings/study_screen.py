@@ -38,6 +38,7 @@ from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, sectio
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import (
     DEMO,
+    LOOK,
     PROOF,
     SOURCE,
     ByLines,
@@ -55,7 +56,7 @@ GOOD = Hotkey("space", "good", "you recalled it (or enter)", also=("enter",))
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
-_LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
+_BACK_TO_CARD = Hotkey("enter", "back to the card")
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 _GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
@@ -176,7 +177,6 @@ class StudyScreen(SittingScreen):
     ) -> None:
         super().__init__(context)
         self.sitting = sitting
-        self.lookup: Lookup | None = None
         self._shows_source = False
         self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
         self._a_day = a_day  # new cards; None: without a limit
@@ -186,30 +186,13 @@ class StudyScreen(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        look = self.lookup
-        found = look and (look.open, look.answered, look.hits if look.open else ())
-        return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
-
-    @property
-    def reading(self) -> bool:
-        return bool(self.lookup and self.lookup.open)
-
-    @property
-    def turning(self) -> tuple[str, ...]:
-        asks = self.lookup is not None and self.lookup.asks and not self.helping
-        return ("space",) if asks else super().turning  # enter shows the answer
-
-    @property
-    def writing(self) -> bool:
-        return self.lookup is not None and not self.lookup.open
+        return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped
 
     @property
     def over(self) -> bool:
         return self.sitting.card is None
 
     def body(self) -> RenderableType:
-        if self.lookup:
-            return self.lookup.body()
         if self.sitting.card is None:
             return Group(self.summary(), Text())
         parts: list[RenderableType] = []
@@ -227,8 +210,6 @@ class StudyScreen(SittingScreen):
         return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
-        if self.lookup:
-            return self.lookup.field()
         if self.sitting.card is None or not self.sitting.shown:
             return []
         if self.sitting.cram:
@@ -237,22 +218,20 @@ class StudyScreen(SittingScreen):
         return [buttons(days, self.sitting.grades(self.sitting.queue[0]))]
 
     def keys(self) -> list[Hotkey]:
-        if self.lookup:
-            return self.lookup.keys()
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
             more = [more_key(len(held))] if (held := self.sitting.chosen.held) else []
-            return [Hotkey("enter", "leave"), *more, *undo, *demo, _LOOK, HELP]
+            return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
         usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
-        return [turn, *undo, *usual, *source, flag, _LOOK, BURY, SUSPEND, HELP, self.leave]
+        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, self.leave]
 
     def all_keys(self) -> list[Hotkey]:
-        asked = self.sitting.card and self.sitting.shown and not self.lookup
+        asked = self.sitting.card and self.sitting.shown
         grades = enumerate(self.sitting.buttons if asked else (), 1)
         return [*(Hotkey(str(number), NAMES[grade], _GRADES[grade]) for number, grade in grades), *self.keys()]
 
@@ -260,25 +239,14 @@ class StudyScreen(SittingScreen):
         source, self._shows_source = self._shows_source, False
         if source and key == "escape":  # it closes what was opened last
             self.note = ""
-        elif self.lookup and self.writing:
-            self.note = ""
-            self.lookup = self.lookup.key(key)
         else:
             super().handle_key(key)
-
-    def _scrolling(self, key: str) -> str:
-        """The key as it scrolls: one that moves in the words of a search scrolls nothing."""
-        return "" if self.lookup and self.lookup.changes_text(key) else super()._scrolling(key)
 
     def press(self, key: str) -> None:
         card = self.sitting.card
         match key:
-            case _ if self.lookup:
-                self.lookup = self.lookup.key(key)
             case "/":
-                from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
-
-                self.lookup = Lookup(self.context.catalog)
+                self.look_up()
             case "u":
                 self.note = "undone" if self.sitting.previous else ""
                 self._do(StudyAction.UNDO)
@@ -383,10 +351,21 @@ class StudyScreen(SittingScreen):
 class StudyByLines(ByLines[StudyScreen]):
     """A line is the name of a key; an empty one turns the card over, and `/words` looks the words up."""
 
+    def __init__(self, screen: StudyScreen) -> None:
+        super().__init__(screen)
+        self._found: Lookup | None = None
+
+    @property
+    def scene(self) -> Hashable:
+        return super().scene, self._found
+
+    def hotkeys(self) -> list[Hotkey]:
+        return [_BACK_TO_CARD] if self._found else super().hotkeys()
+
     def new(self) -> RenderableType:
         screen, sitting = self.screen, self.screen.sitting
-        if screen.lookup:
-            return screen.lookup.body()
+        if self._found:
+            return self._found.body()
         card = sitting.queue[0]
         if sitting.shown:
             return Group(Barred(prose(card.back)), *screen.above_keys())
@@ -394,14 +373,13 @@ class StudyByLines(ByLines[StudyScreen]):
         return Group(*filter(None, last), Text(), screen.where(), prose(card.front, "bold"))
 
     def obey(self, line: str) -> None:
-        screen = self.screen
-        reading = screen.lookup is not None
-        screen.lookup = None
+        reading, self._found = self._found is not None, None
         if line.startswith("/"):
-            screen.press("/")
-            screen.lookup = screen.lookup and screen.lookup.opened(line[1:])
+            from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
+
+            self._found = Lookup(self.screen.context.catalog).opened(line[1:])
         elif line or not reading:
-            screen.handle_key(line.lower() or "space")
+            self.screen.handle_key(line.lower() or "space")
 
 
 def card_header(sitting: Sitting, title: str, *, flagged: bool = False, path: str = "", beyond: bool = False) -> Text:
