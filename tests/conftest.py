@@ -145,6 +145,18 @@ def _end_of_server():
     template.close()
 
 
+@pytest.fixture(autouse=True)
+def _same_environment():
+    """Fail a test that leaves environment variables changed: later tests, and the programs they start, would get them."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(before)
+    changed = {name for name, _ in before.items() ^ after.items()} - {"PYTEST_CURRENT_TEST"}
+    assert not changed
+
+
 @pytest.fixture
 def progress(tmp_path):
     """The progress of a learner who has done nothing yet."""

@@ -292,11 +292,11 @@ def test_torch_compile_leaves_the_recorders_functions_alone(script):
 @pytest.fixture(scope="module")
 def renaming_server(tmp_path_factory):
     """A server that can import modules which rename what we look up in torch."""
-    folder, before = tmp_path_factory.mktemp("renames"), os.environ.get("PYTHONPATH", "")
+    folder = tmp_path_factory.mktemp("renames")
     server_connection.close()
-    os.environ["PYTHONPATH"] = str(folder)
-    server_connection.server()
-    os.environ["PYTHONPATH"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        server_connection.server()
     yield folder
     server_connection.close()
 
