@@ -201,16 +201,21 @@ def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(pro
     seat = following(progress)
     assert screen(seat) == (
         snapshot(
-            "The ring\n"
-            "│ An idea.\n\n"
-            "1 lesson      ✓ done  why, how, real commands, mistakes\n"
-            "2 prediction  ✓ done  what will the demo allreduce show?\n"
-            "3 demo        ✓ done  allreduce, on real ranks\n"
-            "4 cards       ▸ next  4 cards\n"
-            "5 questions           2 questions\n"
-            "6 lab                 A fast ring, about 20 minutes, in ~/ddpquiz-labs/\n\n"
-            "Next is stage 4 of 6: cards.\n\n"
-            "enter cards · s skip · 1-6 stage · n next lesson · ? help · q quit"
+            """\
+The ring
+│ An idea.
+
+1 lesson      ✓ done  why, how, real commands, mistakes
+2 prediction  ✓ done  what will the demo allreduce show?
+3 demo        ✓ done  allreduce, on real ranks
+4 cards       ▸ next  4 cards
+5 questions           2 questions
+6 lab                 A fast ring, about 20 minutes, in ~/ddpquiz-labs/
+
+Next is stage 4 of 6: cards.
+
+enter cards · s skip · 1-6 stage · n next lesson · / look up · ? help · q quit\
+"""
         )
     )
     press(seat, "enter", "s", "enter", "s", "enter", "s")
