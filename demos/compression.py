@@ -9,9 +9,9 @@ is close to the gradient. The rest is an error: with feedback each rank adds
 it to its next gradient, so it arrives late; without feedback it is lost.
 Compare the bytes first, and then the four losses: which one lags behind?
 
-Try    --method topk          send the largest numbers and their positions
-       --r 4                  r = 4: twice the bytes, and a smaller error
-       --method topk --r 4    as many bytes for top-k
+Try    --method topk                send the largest numbers and their positions
+       --columns 4                  r = 4: twice the bytes, and a smaller error
+       --method topk --columns 4    as many bytes for top-k
 """
 
 import argparse
@@ -142,7 +142,7 @@ def main() -> None:
     """Train four ways at once and compare bytes and losses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--method", choices=["powersgd", "topk"], default="powersgd", help="how to compress gradients")
-    parser.add_argument("--r", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
+    parser.add_argument("--columns", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
     args = parser.parse_args()
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -155,12 +155,12 @@ def main() -> None:
     x, noise = (torch.randn(dist.get_world_size(), SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
     y = x @ torch.randn(ROWS, COLS, generator=data).to(device) + 0.5 * noise
 
-    names = {"powersgd": f"PowerSGD, r = {args.r}", "topk": f"top-k, k = {args.r * (ROWS + COLS) // 2}"}
+    names = {"powersgd": f"PowerSGD, r = {args.columns}", "topk": f"top-k, k = {args.columns * (ROWS + COLS) // 2}"}
     print(f"compressed: {ROWS} x {COLS} numbers, by {names[args.method]}")
-    ways = [Compressor(way, args.method, args.r, device) for way in WAYS]
+    ways = [Compressor(way, args.method, args.columns, device) for way in WAYS]
     weights, losses = train(ways, x, y)
     check_weights(weights, x, y)
-    check_ways(losses, [way.bytes for way in ways], args.method, args.r)
+    check_ways(losses, [way.bytes for way in ways], args.method, args.columns)
     dist.destroy_process_group()
 
 

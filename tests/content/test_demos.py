@@ -78,6 +78,17 @@ def watched(path, ranks, args=()):
     return seen
 
 
+@pytest.mark.parametrize("name", DEMOS)
+def test_no_option_of_a_demo_is_an_ambiguous_abbreviation_of_options_of_torchrun(name):
+    """torchrun would refuse it, although it stands behind the script."""
+    from torch.distributed.run import get_args_parser
+
+    torchruns = {option for action in get_args_parser()._actions for option in action.option_strings}
+    options = re.findall(r"add_argument\(\"(--[\w-]+)\"", demos_dir().joinpath(f"{name}.py").read_text())
+    for option in {*options} - torchruns:
+        assert len([each for each in torchruns if each.startswith(option)]) < 2, option
+
+
 @pytest.mark.case("demo", its_script)
 @pytest.mark.parametrize(
     ("name", "ranks"),
