@@ -41,7 +41,7 @@ _PANELS = {  # of the help; each sentence fits on its line at 80 columns
     },
     "Look up": {
         "list": "List the curriculum, or the items of one concept.",
-        "search": "Search concepts, demos, cards and questions.",
+        "search": "Search concepts, demos, labs, cards and questions.",
         "show": "Show a card or question with its answer, steps, source and proof.",
         "prove": "Run the proof behind an answer on real ranks.",
         "stats": "Show what you remember, what comes due, and what you know well.",

@@ -1,4 +1,4 @@
-"""`ddpquiz search`: find concepts, demos, cards and questions by words."""
+"""`ddpquiz search`: find concepts, demos, labs, cards and questions by words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def search(
     words: Annotated[list[str], typer.Argument(help="Words to search for; a result need not contain all of them.")],
     count: Annotated[int, typer.Option("--count", min=1, help="The most results to show.")] = 20,
 ) -> None:
-    """Search concepts, demos, cards and questions; the best matches come first."""
+    """Search concepts, demos, labs, cards and questions; the best matches come first."""
     wanted = " ".join(words)
     known = loading.load()
     hits = known.search(wanted)
@@ -28,7 +28,7 @@ def search(
         raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
     shown = lists.to_read(hits)[:count]
     page = lists.found(shown, wanted, all_marks(known))
-    commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
+    commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz lab NAME · ddpquiz show ITEM", style="code")
     parts: list[RenderableType] = [page, Text(), commands]
     if len(hits) > count:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))

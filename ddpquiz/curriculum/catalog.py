@@ -135,7 +135,7 @@ class Catalog:
         """Everything that contains some of the words, the best match first."""
         from ddpquiz.curriculum.search import search
 
-        return search(self.concepts, self.demos, words)
+        return search(self.concepts, self.demos, words, self.labs)
 
 
 def _advice(meant: str, command: str) -> str:

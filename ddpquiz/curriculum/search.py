@@ -1,4 +1,6 @@
-"""Find concepts, demos, cards and questions by words, in any of their forms or by their synonyms in this field."""
+"""Find concepts, demos, labs, cards and questions by words, in any of their forms or by synonyms of this field."""
+
+from __future__ import annotations
 
 import contextlib
 import math
@@ -7,19 +9,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demo_file
 
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.catalog import LabTitle
+
 _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
 _HEADING = 3.0  # how much more a word counts in a heading than below it
 _FIRST = 1.2  # how much more it counts there as the first word
 _EXPLAINED = 1.0  # how much more a term counts in the lesson that explains it
 _PHRASE = 2.0  # how much more a text counts that has all the words one after the other
-_KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
+_KINDS = {"concept": 2.2, "demo": 1.8, "lab": 1.8, "card": 1.0, "question": 0.9}
 _RELEVANT = 0.27  # of the best hit's score; less is noise
 _TERM = re.compile(r"(?<![*\w])\*([^*\n]{2,40})\*(?![*\w])")  # a term where a lesson explains it
 _SHORT = {
@@ -33,7 +38,7 @@ class Hit:
     """Something that a search found: its key, what it is, the concept that it belongs to, and its text."""
 
     key: str
-    kind: Literal["concept", "demo", "card", "question"]
+    kind: Literal["concept", "demo", "lab", "card", "question"]
     concept: Concept
     heading: str
     more: str
@@ -44,11 +49,11 @@ class Hit:
         return self.kind != "question"
 
 
-def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
+def search(concepts: Sequence[Concept], demos: Path, words: str, labs: Sequence[LabTitle] = ()) -> tuple[Hit, ...]:
     """Everything that contains some of the words, the best match first: rare words and headings count most."""
     phrase = " ".join(words.lower().replace('"', " ").split())
     terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
-    hits = list(_searchable(concepts, demos)) if terms else []
+    hits = list(_searchable(concepts, demos, labs)) if terms else []
     scores = [0.0] * len(hits)
     texts = [(_heading(hit), _explained(hit), hit.more.lower()) for hit in hits]
     for term in terms:
@@ -69,7 +74,8 @@ def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, .
 
 def _heading(hit: Hit) -> str:
     """The words of a hit that say what it is about."""
-    return f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower()
+    sort = hit.kind if hit.kind in ("demo", "lab") else ""  # of the others, everything would be found
+    return f"{hit.key} {hit.key.replace('_', ' ')} {sort} {hit.heading}".lower()
 
 
 def _explained(hit: Hit) -> list[str]:
@@ -115,7 +121,7 @@ def _beginning(of_word: str) -> str:
     return rf"{text}(?<!\w{text})"
 
 
-def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
+def _searchable(concepts: Sequence[Concept], demos: Path, labs: Sequence[LabTitle]) -> Iterator[Hit]:
     seen = set()
     for concept in concepts:
         more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
@@ -126,6 +132,12 @@ def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
                 with contextlib.suppress(UserError):  # a demo that cannot be read is not found
                     demo = read_demo(demo_file(name, demos))
                     yield Hit(name, "demo", concept, demo.summary, demo.about)
+        for lab in labs:
+            if lab.concept == concept.id:
+                about = (
+                    f'Write a program that is checked on real ranks: {lab.minutes} minutes, after "{concept.title}".'
+                )
+                yield Hit(lab.id, "lab", concept, lab.title, about)
         for card in concept.cards:
             yield Hit(card.key, "card", concept, card.front, card.back)
         for question in concept.questions:

@@ -182,9 +182,9 @@ class Strength:
         for count, (item, level, chance) in enumerate(open_ones, 1):
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _label(pieces.values()) is Label.STRONG:
-                what = "right answers to questions" if count > 1 else "right answer to a question"
-                return f"{count} {what} that you have not been asked, or missed before today, would make you strong."
-        return "Even right answers to all the questions left would not make you strong here; hard ones count most."
+                which = "to questions that are new to you, or that you missed on an earlier day."
+                return f"{plural(count, 'more right answer')} would make you strong here, {which}"
+        return "Even right answers to all the other questions would not make you strong here; hard ones count most."
 
     def _until_doubted(self) -> int:
         """Return after how many wrong answers a strong concept is no longer strong; 0 if there are too many."""

@@ -48,6 +48,7 @@ class Standing:
     labs: int = 0  # that were passed
     stars: int = 0  # of these labs
     open_labs: tuple[LabTitle, ...] = ()  # of lessons that are done, in their order
+    lesson_with_lab: Concept | None = None  # the first that has one, of those that are not done
     path: GuidedPath | None = None  # to go on with
     core: int = 0  # lessons of the core route
     core_read: int = 0  # of these, those that were read

@@ -265,7 +265,7 @@ def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
     progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
     progress.stage("ring/lesson", "done", START)
     seat = following(progress)
-    assert "6 lab         ✓ done  1 of 2 passed; next: A slow ring, about 40 minutes" in screen(seat)
+    assert "6 lab         ✓ done  1 of 2 passed; another: A slow ring, about 40 minutes" in screen(seat)
 
 
 def test_a_pipe_gets_the_lesson_and_the_stages(home):

@@ -120,9 +120,9 @@ def test_a_strength_is_told_with_how_sure_it_is():
         (10, "After 2 more wrong answers you would no longer be strong here."),
         (
             7,
-            "3 right answers to questions that you have not been asked, or missed before today, would make you strong.",
+            "3 more right answers would make you strong here, to questions that are new to you, or that you missed on an earlier day.",
         ),
-        (0, "Even right answers to all the questions left would not make you strong here; hard ones count most."),
+        (0, "Even right answers to all the other questions would not make you strong here; hard ones count most."),
     ],
 )
 def test_a_verdict_says_what_would_change_it(right, said):

@@ -119,10 +119,21 @@ def test_the_words_of_a_search_have_a_cursor_that_moves(search):
     assert search._scrolling("down") == "down"
 
 
-def test_a_demo_that_is_looked_up_shows_a_command_for_each_thing_to_try():
-    read = Lookup(loading.load()).opened("fsdp2_recipe")
+def read(words):
+    """What is shown of the shipped item with this name."""
     console = style.console(io.StringIO(), width=80)
-    console.print(read.body())
-    shown = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+    console.print(Lookup(loading.load()).opened(words).body())
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def test_labs_are_found_and_show_their_command():
+    assert {hit.kind for hit in loading.load().search("lab")[:20]} == {"lab"}
+    shown = read("ring-all-reduce")
+    assert "checked on real ranks: 30 minutes, after" in shown
+    assert shown.endswith("\nddpquiz lab ring-all-reduce")
+
+
+def test_a_demo_that_is_looked_up_shows_a_command_for_each_thing_to_try():
+    shown = read("fsdp2_recipe")
     assert "  ddpquiz demo fsdp2_recipe --nproc 2\n      half as many shards, each twice as large\n" in shown
     assert "Try    --equal-tokens" not in shown

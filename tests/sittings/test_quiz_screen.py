@@ -202,7 +202,7 @@ def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_p
     verdict = """\
 Verdict on "The ring"
   Based on 3 answers: probably 2–44% (weak)
-  Even right answers to all the questions left would not make you strong here;
+  Even right answers to all the other questions would not make you strong here;
   hard ones count most.
 
 """

@@ -178,7 +178,7 @@ def test_enter_on_a_choice_says_which_keys_answer():
     shown = Counter()
     shown.keys = lambda: [Hotkey("1-4", "answer"), HELP, QUIT]
     shown.handle_key("enter")
-    assert shown.note == "Press a key from 1 to 4 (answer) instead."
+    assert shown.note == "Press a key from 1 to 4 to answer."
 
 
 def test_a_page_that_was_read_says_how_to_go_back():

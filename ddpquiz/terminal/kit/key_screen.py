@@ -244,8 +244,8 @@ class KeyScreen(ABC):
                 if any(name in _GO_ON for name in other.names):
                     return f"Press {other.key} ({other.does}) instead."
             for one in offered:
-                if one.key[0].isdecimal() and "-" in one.key:
-                    return f"Press a key from {one.key.replace('-', ' to ')} ({one.does}) instead."
+                if one.key[0].isdecimal() and "-" in one.key and one.does in ("answer", "choose", "tick"):
+                    return f"Press a key from {one.key.replace('-', ' to ')} to {one.does}."
             if self.reading:
                 return "This is the end of the page; press esc to go back."
         name = key.capitalize() if key in _GO_ON else key

@@ -237,6 +237,9 @@ def look(context: SittingContext) -> Standing:
         core_read=sum(map(history.has_read, context.catalog.core)),
         has_learned=bool(history.stages),
         open_labs=tuple(lab for lab in labs if history.has_read(lab.concept) and lab.id not in history.passed),
+        lesson_with_lab=next(
+            (context.concepts[lab.concept] for lab in labs if not history.has_read(lab.concept)), None
+        ),
     )
 
 
@@ -307,7 +310,7 @@ def _figures(now: Standing) -> RenderableType:
         ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
         ("Streak", streak(now.streak)),
     ]
-    if now.labs or now.open_labs:
+    if now.labs or now.open_labs or now.lesson_with_lab:
         rows.append(("Labs", _labs(now)))
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
@@ -325,6 +328,8 @@ def _labs(now: Standing) -> str:
         parts.append(f"{now.labs} passed" + (f", {plural(now.stars, 'star')}" if now.stars else ""))
     if now.open_labs:
         parts.append(f'{len(now.open_labs)} open; the first is "{now.open_labs[0].title}"')
+    elif now.lesson_with_lab:
+        parts.append(f'the next one comes after the lesson "{now.lesson_with_lab.title}"')
     return "; ".join(parts)
 
 

@@ -108,6 +108,9 @@ class Lookup:
     def _page(self, hit: Hit) -> RenderableType:
         if hit.kind == "demo":
             return _demo_page(hit)
+        if hit.kind == "lab":
+            command = Text(f"ddpquiz lab {hit.key}", style="code")
+            return Group(named(hit.key, hit.kind), Text(), prose(hit.heading, "bold"), prose(hit.more), Text(), command)
         if hit.kind == "concept":
             from ddpquiz.terminal.pages.lesson import lesson
 

@@ -357,6 +357,6 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
             return f"{plural(each.count, 'question')}{left}"
         case StageName.LAB if lab:
-            built = f"{each.count - each.left} of {each.count} passed; next: " if 0 < each.left < each.count else ""
+            built = f"{each.count - each.left} of {each.count} passed; another: " if 0 < each.left < each.count else ""
             return plain(f"{built}{lab.title}, about {lab.minutes} minutes, in {_shown(own_labs_dir())}/")
     return ""
