@@ -282,7 +282,7 @@ def test_a_pipe_gets_the_lesson_and_the_stages(home):
 
 
 def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_left(home):
-    terminal = sample(home, "learn", "ddp")
+    terminal = sample(home, "learn", "ddp", width=100)
     terminal.wait("1 of 3: lesson")
     terminal.press("\r", "2 of 3: cards · .*Card 1/2")
     terminal.press(" ", "good")
