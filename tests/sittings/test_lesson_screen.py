@@ -527,7 +527,7 @@ enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q qui
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
     said = "3 new cards. You have begun 11 cards today, which is enough for one day: `ddpquiz study` shows them on other days."
     assert said in " ".join(screen(seat).split())
-    assert screen(seat).endswith("\nenter next lesson · s skip cards · 1-2 stage · t test · ? help · q quit"), (
+    assert screen(seat).endswith("\nenter next lesson · 1-2 stage · t test · / look up · ? help · q quit"), (
         "enter does what it says"
     )
     for card in ("one", "two"):

@@ -130,12 +130,8 @@ class PathScreen(SittingScreen):
         concept = self.path.concept
         return concept.in_steps and bool(concept.questions) and self.path.stages[0].state is StageState.DONE
 
-    @property
-    def _to_skip(self) -> PathStage | None:
-        return self._next_stage or self.path.current
-
     def keys(self) -> list[Hotkey]:
-        now, skips, count = self._next_stage, self._to_skip, len(self.path.stages)
+        now, count = self._next_stage, len(self.path.stages)
         if self._reads:
             more = "show the next page; after the last one, go on to the next stage"
             on = Hotkey("enter", "go on", more, also=("space",))
@@ -149,7 +145,7 @@ class PathScreen(SittingScreen):
             Hotkey("enter", str(now.stage), f"go on to the next stage: {now.stage}", also=("space",))
             if now
             else following,
-            Hotkey("s", "skip" if now else f"skip {skips.stage}", "skip this stage") if skips else None,
+            Hotkey("s", "skip", "skip this stage") if now else None,
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
             Hotkey("t", "test", "questions about this lesson, which count") if self._can_test else None,
@@ -157,13 +153,13 @@ class PathScreen(SittingScreen):
         return [*filter(None, keys), LOOK, HELP, self.leave]
 
     def press(self, key: str) -> None:
-        enters, skips = self._next_stage, self._to_skip
+        enters = self._next_stage
         if self._reads:
             self._press_in_lesson(key)
         elif key == "enter" and enters:
             self._open(enters)
-        elif key == "s" and skips:
-            self._save(skips.stage, StageState.SKIPPED)
+        elif key == "s" and enters:
+            self._save(enters.stage, StageState.SKIPPED)
         elif key.isdecimal() and 1 <= int(key) <= len(self.path.stages):
             self._open(self.path.stages[int(key) - 1])
         elif key == "t" and self._can_test:
