@@ -39,7 +39,7 @@ class CostliestLine:
                 "work in each step, such as batches of equal length."
             )
         late = format_ranks([self.rank])
-        return f"The other ranks waited for {late} ({cost}), which spent longer than they did {where}."
+        return f"The other ranks waited for {late} ({cost}), which spent longer {where} than they did."
 
 
 _SHARE_OF_LINE = 0.1  # of the other ranks' time that the line of one rank must cost

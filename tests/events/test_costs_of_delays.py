@@ -121,7 +121,7 @@ def test_what_nobody_has_seen_is_named_by_the_call_that_follows():
         job.meet(9)
     assert str(job.costliest()) == (
         snapshot(
-            "The other ranks waited for rank 0 (1.2 s in all, 99% of their time), which spent longer than they did computing before train.py:9 (all_reduce)."
+            "The other ranks waited for rank 0 (1.2 s in all, 99% of their time), which spent longer computing before train.py:9 (all_reduce) than they did."
         )
     )
 

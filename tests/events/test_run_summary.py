@@ -40,7 +40,7 @@ def test_the_account_fits_in_80_columns():
     assert console.file.getvalue() == snapshot("""\
 
 The other ranks waited for rank 1 (1 s in all, 21% of their time), which spent
-longer than they did computing before train.py:5 (all_reduce).
+longer computing before train.py:5 (all_reduce) than they did.
 
 Time by rank (waiting includes forming groups; overlapped: during compute)
                             compute  communication   waiting  overlapped

@@ -87,6 +87,11 @@ def prose(text: str, style: str = "") -> Text:
     return shown.append(text[at:])
 
 
+def labeled(label: str, style: str, text: str) -> Text:
+    """Draw a paragraph of content after a label with this style."""
+    return Prose().append(label, style).append_text(prose(text))
+
+
 def _unwrapped(text: str) -> str:
     lines = text.split("\n")
     out = lines[:1]

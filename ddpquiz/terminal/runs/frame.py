@@ -23,7 +23,7 @@ from ddpquiz.plural import plural
 from ddpquiz.ranks.launch_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
 from ddpquiz.terminal.kit.layout import new_table, shown_path
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import labeled, plain, prose
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 
@@ -178,7 +178,7 @@ def top(shown: RunFrame, hint: Hint | None = None) -> list[RenderableType]:
         prediction, why = (hint.verdict, hint.why) if shown.ended_well else (hint.prediction, "")
         if hint.place:
             parts.insert(0, Text(hint.place, style="accent"))
-        parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
+        parts.append(labeled("look at  ", "quiet", hint.look))
         said = prose(prediction, _MARKS.get(prediction[0], "")) if prediction else None
         parts += [*([Text()] if shown.ended_well else []), said] if said else []  # a result stands apart
         parts += [prose(why)] if why else []
@@ -190,7 +190,7 @@ def _brief_top(shown: RunFrame, hint: Hint | None) -> list[RenderableType]:
     place = hint.place if hint else ""
     title = shown.began.title if shown.began else ""
     line = Text.assemble((place, "accent"), " · " if place and title else "", (plain(title), "head"))
-    look = [Text.assemble(("look at  ", "quiet"), prose(hint.look))] if hint else []
+    look = [labeled("look at  ", "quiet", hint.look)] if hint else []
     parts = [part for part in (line, *look) if part]
     for part in parts:
         part.no_wrap, part.overflow = True, "ellipsis"

@@ -14,7 +14,7 @@ from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.key_screen import HELP, QUIT, Hotkey, note_lines
 from ddpquiz.terminal.kit.keys import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, header, indented, section
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import labeled, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen, command_line
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, ByLines, SittingContext, SittingScreen
@@ -193,7 +193,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             yours = indented(Text(plain(explanation.text)))
             parts += [Text(), Text("Your text", style="head"), yours, Text(), *check(explanation)]
         else:
-            hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
+            hint = [Text(), labeled("Hint  ", "warn", prompt.hint)] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]
         return Group(*parts, Text())
 

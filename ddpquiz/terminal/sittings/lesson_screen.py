@@ -238,19 +238,21 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return not fitting[size]
 
     def _short_pages(self, answer: Answer) -> list[list[RenderableType]]:
-        """Draw an answer in short, from the longest page to the shortest.
+        """Draw an answer in short, from the longest page to the shortest: the code of the question goes first.
 
         A wrong answer is drawn with the steps if there is room for them, or if nothing else explains it; a right one
         is, too, if there is room and the lesson says nothing after it.
         """
-        above, ask = Group(*self._says(answer), Text()), prose(answer.posed.question.ask, "bold")
+        question = answer.posed.question
+        above, ask = Group(*self._says(answer), Text()), prose(question.ask, "bold")
+        with_code = [Group(*question_view.stem(question))] if question.code else []
         steps = [] if answer.right and self.step.then else [True]
         if answer.right or question_view.is_explained(answer):
             steps.append(False)
         return [
             [Group(above, asked, Text(), *question_view.short_view(answer, steps=with_steps))]
             for with_steps in steps
-            for asked in _from_whole_to_brief(ask)
+            for asked in (*with_code, *_from_whole_to_brief(ask))
         ]
 
     @property

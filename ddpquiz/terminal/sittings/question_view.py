@@ -21,7 +21,7 @@ from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import Hotkey
 from ddpquiz.terminal.kit.keys import typed
 from ddpquiz.terminal.kit.layout import Folded, columns, header, indented, numbered, section
-from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.kit.style import code, labeled, plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.kit.typing_screen import TypingScreen
 
@@ -218,7 +218,7 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
         parts.append(columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)]))
     for number, hint in enumerate(question.hints[:hints], 1):
-        parts += [Text(), Text.assemble((f"Hint {number}  ", "warn"), prose(hint))]
+        parts += [Text(), labeled(f"Hint {number}  ", "warn", hint)]
     return parts
 
 
