@@ -10,6 +10,8 @@ from inline_snapshot import snapshot
 from run_program import LEAVE_SCREEN, environment, log, piped, sample
 from sample import START
 
+from ddpquiz.curriculum import loading
+from ddpquiz.learning.mastery import ENOUGH
 from ddpquiz.learning.progress import Progress
 
 
@@ -45,6 +47,25 @@ def test_a_test_without_a_concept_asks_about_what_was_begun(home):
         "\nAbout the lesson that you have begun; --all asks about all 2 concepts.\nQuestion 1/"
         in piped(home, "test", "--level", "easy").stdout
     )
+
+
+def test_what_the_steps_of_a_lesson_ask_is_asked_again_only_where_too_little_else_is_left(home):
+    asked_again = {}
+    for name in ("data-parallelism", "process-model"):
+        concept = loading.load().concept(name)
+        steps = {f"{name}/{step.ask}" for step in concept.steps}
+        fresh = {each.key for each in concept.questions if each.level != "hard" and each.key not in steps}
+        with Progress(home / name) as progress:
+            progress.stage(f"{name}/lesson", "done", START)
+        done = subprocess.run(
+            [sys.executable, "-m", "ddpquiz", "test", "--json", "--count", "99"],
+            input="", capture_output=True, text=True, env=environment(home / name), timeout=120,
+        )  # fmt: skip
+        asked = {each["item"] for each in json.loads(done.stdout)["questions"]}
+        assert asked >= fresh
+        assert len(asked) == max(ENOUGH, len(fresh))
+        asked_again[name] = len(asked - fresh)
+    assert asked_again["data-parallelism"] > 0 == asked_again["process-model"]
 
 
 def test_after_a_lesson_neither_what_it_asked_nor_what_its_further_pages_teach_is_asked_unless_one_names_it(home):

@@ -181,8 +181,8 @@ def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> t
 def _taught(questions: list[Question], catalog: Catalog, stages: Collection[str]) -> list[Question]:
     """The questions to ask about lessons that were followed.
 
-    Those that may need further pages that were not opened are left out, and those that a step has asked, too; what
-    was left out is asked where fewer than a verdict needs remain.
+    Those that may need further pages that were not opened are left out, and those that a step has asked, too. Where
+    fewer than a verdict needs remain, as many as that takes are asked again, or all if there are not enough.
     """
     names = {stage.rpartition("/")[0] for stage in stages}
     followed = [concept for concept in catalog.concepts if concept.id in names]
@@ -190,8 +190,11 @@ def _taught(questions: list[Question], catalog: Catalog, stages: Collection[str]
     wait = {question.key for concept in closed for question in further_questions(concept)}
     met = {f"{concept.id}/{step.ask}" for concept in followed for step in concept.steps}
     ready = [question for question in questions if question.key not in wait]
+    if len(ready) < mastery.ENOUGH:
+        return questions
     fresh = [question for question in ready if question.key not in met]
-    return next((each for each in (fresh, ready) if len(each) >= mastery.ENOUGH), questions)
+    again = [question for question in ready if question.key in met]
+    return [*fresh, *again[::-1][: max(0, mastery.ENOUGH - len(fresh))]]  # the later ones need more of the lesson
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
