@@ -212,10 +212,9 @@ What the percentages mean
   based on your last answer to each question, in tests and before demos but not
   in lessons, and on the labs that you passed; of several answers on one day,
   the first counts.
-  Strong: the whole range is over 70%, and of the hard questions that were
-  asked, at least half were right. Weak: the whole range is under 50%. Fair:
-  neither, and the whole range lies between 35 and 85%. Otherwise there is no
-  verdict yet.
+  Strong: the range begins at 70% or more, and of the hard questions that were
+  asked, at least half were right. Weak: it ends at 50% or less. Fair: neither,
+  and it lies between 35 and 85%. Otherwise there is no verdict yet.
 """
     shown = screen(seat)
     assert shown.index(verdict) < shown.index("Next\n") < shown.index(legend), "what to do next is on the first page"
