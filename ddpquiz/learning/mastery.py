@@ -45,8 +45,8 @@ MEANING = (
     "one day, the first counts."
 )
 WORDS = (
-    "Strong: the range begins at 70% or more, and of the hard questions that were asked, at least half were right. Weak: "
-    "it ends at 50% or less. Fair: neither, and it lies between 35 and 85%. Otherwise there is no verdict yet."
+    "Strong: the range begins at 70% or more, and of the hard questions that were asked, at least half were right. "
+    "Weak: it ends at 50% or less. Fair: neither, and it lies between 35 and 85%. Otherwise there is no verdict yet."
 )
 
 
