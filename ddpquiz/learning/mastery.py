@@ -35,14 +35,12 @@ _KNOWN = {level: tuple(s**power for s in _GRID) for level, power in zip(_LEVELS,
 _HALF_LIFE = 60.0  # days
 _SURE = 0.8  # the belief that a label needs
 _MOST = 0.99  # the highest chance of a blind guess that is used; above it, an answer shows nothing
-_LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
-_GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
 ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
-    "The range estimates how much of a concept you know, with 80% certainty. It is based on your last answer to each "
-    "question, in tests and before demos but not in lessons, and on the labs that you passed; of several answers on "
-    "one day, the first counts."
+    "The range says how much of a concept you probably know (with 80% certainty). It is based on your last answer to "
+    "each question of a test or before a demo, and on the labs that you passed. Answers in lessons do not count, and "
+    "of several on one day, only the first does."
 )
 WORDS = (
     "Strong: the range begins at 70% or more, and of the hard questions that were asked, at least half were right. "
@@ -169,12 +167,11 @@ class Strength:
         return f"{'probably' if self.label is Label.UNKNOWN else f'{self.label},'} {self.share}"
 
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
-        """What would change the label; `questions` are those of the concept, each with level and chance."""
+        """What would make the concept strong, if it is not; `questions` are its own, each with level and chance."""
         if not self.has_verdict:
             return f"A verdict takes {ENOUGH} answers or more."
         if self.label is Label.STRONG:
-            count = self._until_doubted()
-            return f"After {plural(count, 'more wrong answer')} you would no longer be strong here." if count else ""
+            return ""
         pieces = dict(self.pieces)
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
@@ -184,15 +181,6 @@ class Strength:
                 which = "to questions that are new to you, or that you missed on an earlier day."
                 return f"{plural(count, 'more right answer')} would make you strong here, {which}"
         return "Even right answers to all the other questions would not make you strong here; hard ones count most."
-
-    def _until_doubted(self) -> int:
-        """Return after how many wrong answers a strong concept is no longer strong; 0 if there are too many."""
-        belief = self.belief
-        for count in range(1, _LOOK_AHEAD + 1):
-            belief = belief.after("medium", _GUESS, 0.0)
-            if belief.label(self.answers + count) is not Label.STRONG:
-                return count
-        return 0
 
 
 def strength(answers: Iterable[Row], today: date) -> Strength:

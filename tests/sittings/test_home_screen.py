@@ -108,7 +108,7 @@ Streak      3 days in a row
 Weakest     The ring (ring): weak, 2–22%
 
 Tracks, the weakest first
-  collectives  2 concepts: 1 weak, 1 with too few answers
+  collectives  2 concepts: 1 weak, 1 without a verdict
 
 enter go on · s study · l lessons · t test · d demo · i stats · ? help · q quit\
 """

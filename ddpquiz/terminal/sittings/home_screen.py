@@ -335,7 +335,7 @@ def _labs(now: Standing) -> str:
 
 def _tracks(tracks: Sequence[TrackStrength]) -> RenderableType:
     def counts(labels: Counter[Label]) -> str:
-        words = {Label.UNKNOWN: "with too few answers"}
+        words = {Label.UNKNOWN: "without a verdict"}
         each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
         return f"{plural(labels.total(), 'concept')}: {each}"
 
