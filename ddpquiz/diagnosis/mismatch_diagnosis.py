@@ -82,7 +82,7 @@ def _limits(deviation: Deviation, collective: Collective, sides: int) -> tuple[s
     if sides > 2:
         return ("As many ranks made each of these calls, so nothing tells which of them is right.",)
     who = "As many ranks" if collective.complete else "Of the ranks that called, as many"
-    return (f"{who} are on both sides: {format_ranks(deviation.others)} may be wrong instead.",)
+    return (f"{who} made the other call, so {format_ranks(deviation.others)} may be at fault instead.",)
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:

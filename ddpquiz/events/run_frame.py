@@ -454,21 +454,19 @@ _INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpq
 
 
 def _result(state: RunState) -> tuple[Piece, ...]:
-    """Whether the run ended well, after how long, and with how many claims proven; empty while it goes on."""
+    """How the run ended, after how long, and if well, with how many claims proven; empty while it goes on."""
     end = state.end
     if end is None:
         return ()
-    claims = ""
-    if end.claims and not state.only_broken_claims:
-        others = end.claims - end.proven
-        claims = f" · {end.proven} of {end.claims} claims proven"
-        if end.ok and others:
-            claims = f" · {plural(end.proven, 'claim')} proven; {others} not tested with these options"
     if end.ok:
+        claims, others = "", end.claims - end.proven
+        if end.claims and not state.only_broken_claims:
+            untested = f" · {plural(end.proven, 'claim')} proven; {others} not tested with these options"
+            claims = untested if others else f" · {end.proven} of {end.claims} claims proven"
         return ("done", "good"), (f" in {end.time:.2f} s{claims}", "")
     lesson = f"`ddpquiz learn {end.concept}` explains it." if end.concept and state.only_broken_claims else ""
     advice = f"\n{' '.join(filter(None, (end.advice, lesson)))}" if end.why and (end.advice or lesson) else ""
-    return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s{claims}", "")
+    return (end.why, "bad"), (f"{advice}\nended after {end.time:.2f} s", "")
 
 
 def _failure(state: RunState, path: ShownPath) -> Failure | None:

@@ -189,21 +189,21 @@ MISFITS = {
     "dist.broadcast(x, 0) if rank else dist.all_reduce(x)": (
         (
             "Only rank 1 called broadcast at train.py:6; rank 0 called all_reduce at train.py:6 instead. "
-            "As many ranks are on both sides: rank 0 may be wrong instead."
+            "As many ranks made the other call, so rank 0 may be at fault instead."
         ),
         "missing",
     ),
     "dist.all_reduce(torch.ones(2 + rank))": (
         (
             "Rank 1 called all_reduce of 3 float32 (sum) at train.py:6, but rank 0 called all_reduce of 2 float32 (sum) at "
-            "train.py:6. As many ranks are on both sides: rank 0 may be wrong instead."
+            "train.py:6. As many ranks made the other call, so rank 0 may be at fault instead."
         ),
         "signature",
     ),
     "dist.all_reduce(torch.ones(4, dtype=torch.float32 if rank else torch.float64))": (
         (
             "Rank 1 called all_reduce of 4 float32 (sum) at train.py:6, but rank 0 called all_reduce of 4 float64 (sum) at "
-            "train.py:6. As many ranks are on both sides: rank 0 may be wrong instead."
+            "train.py:6. As many ranks made the other call, so rank 0 may be at fault instead."
         ),
         "signature",
     ),

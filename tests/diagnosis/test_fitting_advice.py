@@ -42,7 +42,7 @@ def test_lists_of_different_lengths_get_advice_on_the_lists(verdict):
     found = verdict(body % "rank")
     assert found.why == snapshot(
         "Rank 1 called broadcast of 3 int64 with root 0 at train.py:6, but rank 0 called broadcast of 2 int64 with "
-        "root 0 at train.py:6. As many ranks are on both sides: rank 0 may be wrong instead."
+        "root 0 at train.py:6. As many ranks made the other call, so rank 0 may be at fault instead."
     )
     assert found.advice == OBJECTS
     assert verdict(body % "world").ok

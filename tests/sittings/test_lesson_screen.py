@@ -207,6 +207,16 @@ def test_the_text_is_shown_again_without_losing_what_was_typed(progress):
     assert "> 6_ " in screen(seat)
 
 
+@pytest.mark.parametrize(("rows", "is_shown"), [(24, True), (14, False)])
+def test_a_question_stands_below_the_listing_that_it_is_about_where_both_fit(progress, monkeypatch, rows, is_shown):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", str(rows))
+    concept = replace(STEPS, steps=(LessonStep("Who has the sum?", SUM, ask="bytes"), *LESSON[1:]))
+    shown = screen(press(lesson(progress, concept=concept), "enter"))
+    question, listing = shown.index("How many bytes"), shown.find("dist.all_reduce(x)")
+    assert (0 < listing < question) == is_shown == (listing > 0)
+
+
 def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):
     seat = lesson(progress, 2)
     places = []

@@ -301,7 +301,16 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return self._judged(answer, brief=self._is_brief)
         state = self._quiz()
         assert state.posed is not None  # noqa: S101  # it has one question, which is not answered
-        return Group(*question_view.asked(state.posed, state.hints, self.entry.text))
+        return self._below_listing(Group(*question_view.asked(state.posed, state.hints, self.entry.text)))
+
+    def _below_listing(self, asked: RenderableType) -> RenderableType:
+        """Draw a question below the listing that it is about, if it has no code of its own and both fit."""
+        listing, question = self.step.listing, self.asked
+        if listing is None or (isinstance(question, Question) and question.code):
+            return asked
+        both = Group(listing_view(listing.code), Text(), asked)
+        field = [Text()] if self.typing else []
+        return both if fits_screen([both, *field], *_size()) else asked
 
     def _judged(self, answer: Answer, *, brief: bool = False) -> RenderableType:
         """Draw the verdict on an answer, with all reasons or in short."""

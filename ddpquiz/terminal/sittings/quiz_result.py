@@ -111,7 +111,9 @@ def review_of(quiz: Quiz, place: int) -> list[RenderableType]:
 def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
     asked = concepts[concept].questions if concept in concepts else ()
     outlook = strength.outlook((each.key, each.level, chance(each)) for each in asked)
-    return section(f'Verdict on "{_title(concept, concepts)}"', Text(str(strength)), *([Text(outlook)] if outlook else []))
+    return section(
+        f'Verdict on "{_title(concept, concepts)}"', Text(str(strength)), *([Text(outlook)] if outlook else [])
+    )
 
 
 def _title(concept: str, concepts: Mapping[str, Concept]) -> str:
