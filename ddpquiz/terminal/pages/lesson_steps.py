@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -94,7 +94,7 @@ def changed_listing(source: str, change: LineChange) -> RenderableType:
     indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
     now = "\n".join(indent + line for line in change.to.splitlines())
     rows = [(Text(" "), line) for line in python_lines(source)]
-    rows[place : place + 1] = _marked(lines[place], now)
+    rows[place : place + 1] = _marked(marked_change(lines[place], now))
     return columns(rows, gap=1)
 
 
@@ -107,14 +107,21 @@ def said_of(shows: Shows, ranks: int) -> tuple[dict[int, str], str]:
 
 def diff(change: LineChange) -> RenderableType:
     """Draw the line of a listing that changed, as it was and as it is."""
-    return indented(columns(_marked(change.line, change.to), gap=1))
+    return indented(columns(_marked(marked_change(change.line, change.to)), gap=1))
 
 
-def _marked(before: str, after: str) -> list[tuple[Text, Text]]:
+def changed_lines(before: str, after: str) -> RenderableType | None:
+    """Draw the lines of a script that differ from another one; None if none does."""
+    from difflib import unified_diff  # few lessons need it
+
+    compared = unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    rows = [(line[0], line[1:]) for line in [*compared][2:] if line[0] in "-+"]  # after the names of the files
+    return indented(columns(_marked(rows), gap=1)) if rows else None
+
+
+def _marked(lines: Iterable[tuple[str, str]]) -> list[tuple[Text, Text]]:
     styles = {"-": ("bad", "quiet"), "+": ("good", "code"), " ": ("", "code")}
-    return [
-        (Text(mark, style=styles[mark][0]), code(line, styles[mark][1])) for mark, line in marked_change(before, after)
-    ]
+    return [(Text(mark, style=styles[mark][0]), code(line, styles[mark][1])) for mark, line in lines]
 
 
 def markdown_of(text: str) -> RenderableType:

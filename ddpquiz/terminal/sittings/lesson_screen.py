@@ -33,6 +33,7 @@ from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
+    changed_lines,
     changed_listing,
     diff,
     fits_beside,
@@ -130,7 +131,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self.leaves_path = False  # q was pressed, and not esc
         self._at = 0  # the page of the step
         self._visits: dict[int, _Visit] = {}
-        self._own: Observed | None = None  # what the learner's own version of the listing showed
+        self._own: tuple[str, Observed] | None = None  # the learner's own version of the listing, and what it showed
         self._reads_more = False
         self._started: _Started | None = None
         self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
@@ -275,7 +276,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _drawn(self) -> RenderableType:
         step = self.step
         if self._own:
-            return framed(self._own_result(self._own))
+            return framed(self._own_result(*self._own))
         match self.page:
             case _Page.TEXT:
                 parts = text_parts(step)
@@ -371,13 +372,16 @@ class LessonScreen(AnswerScreen, SittingScreen):
         rest = [*shown, *self._prediction(), *then]
         return _fitting(*([*asked, *rest] for asked in self._questions()))
 
-    def _own_result(self, observed: Observed) -> list[RenderableType]:
+    def _own_result(self, script: str, observed: Observed) -> list[RenderableType]:
+        """Draw what the learner's own version showed, with the lines that differ from the listing if they fit."""
         listing = self.step.listing
         ranks = listing.ranks if listing else 1
         line = f"torchrun --standalone --nproc-per-node {ranks} {shown_path(str(self._file))}"
         ended = WAITS if observed.hung else observed.failed or observed.raised
         parts = result_parts(observed.printed, "", ended=ended)
-        return [Group(Text("Your version. To run it without ddpquiz:", style="quiet"), code(line)), *parts]
+        above = Group(Text("Your version. To run it without ddpquiz:", style="quiet"), code(line))
+        changed = changed_lines(whole_script(listing.code) if listing else "", script)
+        return _fitting([above, *([changed] if changed else []), *parts], [above, *parts])
 
     def above_keys(self) -> list[RenderableType]:
         if self._started:
@@ -774,13 +778,13 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return True
         observed = started.run.observed
         self.stop()
-        self._show(started.page, observed)
+        self._show(started.page, observed, started.script)
         return True
 
-    def _show(self, page: _Page | None, observed: Observed) -> None:
+    def _show(self, page: _Page | None, observed: Observed, script: str = "") -> None:
         self.note = ""  # it was about a key that was pressed meanwhile
         if page is None:
-            self._own = observed
+            self._own = script, observed
             return
         self.visit.observed[page] = observed
         self._to(self.pages.index(page))
