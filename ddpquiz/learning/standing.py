@@ -101,7 +101,7 @@ def count_standing(progress: Progress, concepts: Sequence[Concept], day: date) -
     stages = {row.item for row in progress.entries("stage")}
     wait = waiting(stages, concepts)
     unseen = [card for card in cards if card.key not in seen and card.key not in wait]
-    offered = sort_new(unseen, unread(progress, concepts), proven(strong)).offered
+    offered = sort_new(unseen, unread(progress, concepts), proven(strong, stages)).offered
     untested = [concept for concept in concepts if not _was_tested(concept, here.get(concept.id))]
     studied = [
         concept

@@ -25,7 +25,7 @@ class StudyChoice:
     count: int = CARDS_A_SITTING
     new: int | None = None
     retention: float | None = None
-    every: bool = False  # also new cards of concepts that were proven strong, and those that only further pages tell
+    every: bool = False  # also new cards of concepts that were known before, and those that only further pages tell
     taught: bool = False  # only those that the lesson teaches
     cram: bool = False
     two_button: bool = False
@@ -42,19 +42,19 @@ def begin_study(
     """A sitting that asks some of these cards, with the first one on screen."""
     day, here, a_day = study_day(at), {card.key for card in catalog.cards()}, choice.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    hidden = progress.hidden(day)
+    hidden, stages = progress.hidden(day), {row.item for row in progress.entries("stage")}
     rules = QueueRules(
         limit=choice.count,
         new=len(cards) if a_day is None else new_left(memories, day, a_day),
         cram=choice.cram,
         hidden=hidden,
-        proven=() if choice.every else proven(strengths(progress.last_answers(), day)),
+        proven=() if choice.every else proven(strengths(progress.last_answers(), day), stages),
         unread=() if choice.concept or choice.track else unread(progress, catalog.concepts),
         earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
     named = choice.concept or choice.track or choice.level or choice.every
-    wait = frozenset() if named else waiting({row.item for row in progress.entries("stage")}, catalog.concepts)
+    wait = frozenset() if named else waiting(stages, catalog.concepts)
     chosen = choose_cards(
         [card for card in cards if card.key in memories or card.key not in wait], memories, day, rules
     )
@@ -76,6 +76,10 @@ def waiting(stages: Collection[str], concepts: Sequence[Concept]) -> frozenset[s
     return frozenset(card.key for concept in unopened for card in further_cards(concept))
 
 
-def proven(known: Mapping[str, Strength]) -> set[str]:
-    """The concepts that answers to questions have proven strong."""
-    return {name for name, strength in known.items() if strength.label is Label.STRONG}
+def proven(known: Mapping[str, Strength], stages: Collection[str]) -> set[str]:
+    """The concepts that answers to questions have proven strong without a lesson.
+
+    Who followed a lesson, which `stages` of the log tell, may know it for a day; its cards are there to keep it.
+    """
+    followed = {stage.rpartition("/")[0] for stage in stages}
+    return {name for name, strength in known.items() if strength.label is Label.STRONG} - followed

@@ -245,7 +245,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
         progress.stage("ddp/lesson", "done", datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (.+)", said) == [("2", "DDP")] * 2
-    assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in said
+    assert "Left out: 4 new cards of concepts that you know well (`--all` shows them)." in said
     assert "Left out: 4 new cards" in piped(home, "study").stdout
     assert "Card 1/4 · The ring" in piped(home, "study", "--all").stdout
 

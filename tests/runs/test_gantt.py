@@ -22,7 +22,7 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
             "time    ━ compute   █ communication   ░ waiting",
             "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
             "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
-            "        ╵0 s (200 ms into the run)      ╵0.4 s",
+            "        ╵0 s            ╵0.2 s          ╵0.4 s",
         ]
     )
 
@@ -30,7 +30,13 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
 def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
     lanes = text(gantt(describe_frame(seen(*MEETING, said(0, "mine", "1"))), 48, live=False), 48).splitlines()
     assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
-    assert lanes[-1].startswith("        ╵0 s (100 ms into the run)")
+    assert lanes[-1].startswith("        ╵0 s         ╵0.2 s")
+
+
+def test_a_first_call_that_comes_late_is_told():
+    late = [Started(0.0, 0, 7), Started(0.0, 1, 8), issued(1.5, 0, 1), issued(1.7, 1, 1), End(3.0, True, 0, 0)]
+    lanes = text(gantt(describe_frame(seen(*late)), 60, live=False), 60).splitlines()
+    assert lanes[-1].startswith("        ╵0 s (1.5 s into the run)")
 
 
 def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():

@@ -420,7 +420,7 @@ def test_what_was_set_is_said_before_the_first_card(progress):
 
 def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
-    assert "Left out: 4 new of concepts that you know well (`--all` shows them)." in screen(seat)
+    assert "Left out: 4 new cards of concepts that you know well (`--all` shows them)." in screen(seat)
 
 
 def test_a_resumed_sitting_knows_which_cards_come_again(progress):

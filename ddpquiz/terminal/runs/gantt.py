@@ -17,6 +17,7 @@ _LEGEND: list[StyledText] = [
 AROUND = 4  # lines above and below the lanes: legend, axis, the running operation, and the keys
 _SHORTEST = 0.1  # seconds that a lane shows at least
 _WINDOW = 10.0  # seconds that a live view shows
+_LATE = 1.0  # seconds after which the first call is late enough to be told
 _WIDEST = 100  # columns of a lane
 
 
@@ -40,7 +41,7 @@ def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
         for rank, spans in lanes.spans.items()
     ]
-    zero = f" ({format_seconds(first)} into the run)"
+    zero = f" ({format_seconds(first)} into the run)" if first >= _LATE else ""
     return TextLines([*lines, [(" " * names, ""), (_axis(start - first, end - first, columns, zero), "quiet")]])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rich.console import Console, Group, RenderableType
@@ -132,9 +132,9 @@ class PredictedRun:
 
 
 def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
-    """What to look at during a run, and what an answer that was given before it has predicted."""
+    """What to look at during a run, and what an answer that was given before it has predicted; the lesson says why."""
     words = question_view.answer_words(answer.posed, answer.given, answer.verdict)
-    return _hint(link, Prediction(words, answer.verdict), answer.posed)
+    return replace(_hint(link, Prediction(words, answer.verdict), answer.posed), why="")
 
 
 def _hint(link: DemoLink, prediction: Prediction, posed: Posed) -> Hint:

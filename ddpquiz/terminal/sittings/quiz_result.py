@@ -46,6 +46,7 @@ class QuizResult:
     concepts: Mapping[str, Concept]
     command: QuizCommand
     explained: bool  # the percentages come with their legend
+    inside: bool  # the quiz was opened from another screen, to which enter leads back
 
 
 def result(done: QuizResult) -> Group:
@@ -134,14 +135,15 @@ def _next(done: QuizResult) -> RenderableType:
     score = scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
     if quiz.missed:
-        rows.append((f"{test} --wrong", "answer again what you got wrong"))
+        rows.append(("w" if done.inside else f"{test} --wrong", "answer again what you got wrong"))
     if weak := weakest_concept(quiz):
         missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
         most = "the concept that you missed most" if len(missed) > 1 else "what you missed"
         what = most if quiz.missed else "what took a hint"
-        rows.append((f"ddpquiz learn {weak}", f"read about {what}"))
+        rows.append(("l, at home" if done.inside else f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
-        rows.append(("ddpquiz study", f"{plural(done.made_due, 'card')} became due because of these answers"))
+        cards = f"{plural(done.made_due, 'card')} became due because of these answers"
+        rows.append(("s, at home" if done.inside else "ddpquiz study", cards))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else done.command.whole or test
         left = _questions(score.asked - score.answered)

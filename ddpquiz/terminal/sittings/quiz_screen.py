@@ -438,6 +438,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 concepts=self.context.concepts,
                 command=self.command,
                 explained=self._is_first,
+                inside=self.inside,
             )
         )
 

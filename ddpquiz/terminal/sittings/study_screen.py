@@ -547,7 +547,7 @@ def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *
         adds = f"`{command} --new {max(a_day, begun) + more}` adds {more} today"
         parts.append(f"{plural(chosen.of_other_days, 'new card')} for other days ({adds})")
     if chosen.proven_held:
-        parts.append(f"{chosen.proven_held} new of concepts that you know well (`--all` shows them)")
+        parts.append(f"{plural(chosen.proven_held, 'new card')} of concepts that you know well (`--all` shows them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
 
 
