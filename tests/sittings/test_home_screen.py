@@ -268,8 +268,9 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
 def test_home_names_the_labs_that_lessons_have_opened(progress):
     labs = [LabTitle("slow-ring", "ring", "A slow ring", 40), LabTitle("hooks", "ddp", "Hooks", 20)]
 
+    session = context(progress, labs=labs)
+
     def shown():
-        session = context(progress, labs=labs)
         return " ".join(screen(Home(session)).split())
 
     progress.stage("ring/step-1", "done", START)
@@ -279,6 +280,8 @@ def test_home_names_the_labs_that_lessons_have_opened(progress):
     assert 'Labs 2 open; the first is "A slow ring"' in shown()
     progress.lab(LabRow(item="ring/slow-ring", passed=True), START)
     assert 'Labs 1 passed; 1 open; the first is "Hooks"' in shown()
+    assert "b lab" in screen(press(Home(session), "b"))
+    assert session.opened == [("hooks", "")]
 
 
 def test_home_offers_no_test_of_a_concept_whose_lesson_has_not_begun_once_one_has(progress):

@@ -104,6 +104,7 @@ class Home(SittingScreen):
             Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
             Hotkey("t", "test", f"questions about {about}"),
             Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
+            Hotkey("b", "lab", f'build the lab "{now.open_labs[0].title}"') if now.open_labs else None,
             None if now.fresh else _STATS,
         ]
         return [*filter(None, keys), LOOK, HELP, QUIT]
@@ -127,6 +128,8 @@ class Home(SittingScreen):
                 self._study(self._now.begun + self._now.more)
             case "t":
                 self._visit(lambda: self.ask_questions(self._now.next_concept))
+            case "b" if "b" in known:
+                self._visit(lambda: self.context.open_lab(self._now.open_labs[0].id, ""))
             case _:
                 self._press_what_shows(key)
 
