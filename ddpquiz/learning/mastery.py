@@ -38,9 +38,8 @@ _MOST = 0.99  # the highest chance of a blind guess that is used; above it, an a
 ENOUGH = 3  # answers; fewer give no label
 _HARD = 0.5  # of the answers to hard questions: who has less of them right is not strong, however much else is
 MEANING = (
-    "The range says how much of a concept you probably know (with 80% certainty). It is based on your last answer to "
-    "each question of a test or before a demo, and on the labs that you passed. Answers in lessons do not count, and "
-    "of several on one day, only the first does."
+    "The range says how much of a concept you probably know (with 80% certainty). It is based on your latest answers "
+    "in tests and before demos, and on the labs that you passed. Answers in lessons do not count."
 )
 WORDS = (
     "Strong: the range begins at 70% or more, and of the hard questions that were asked, at least half were right. "
@@ -178,8 +177,8 @@ class Strength:
         for count, (item, level, chance) in enumerate(open_ones, 1):
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _label(pieces.values()) is Label.STRONG:
-                which = "to questions that are new to you, or that you missed on an earlier day."
-                return f"{plural(count, 'more right answer')} would make you strong here, {which}"
+                which = "questions that are new to you or that you missed on an earlier day"
+                return f"To be strong here, you need {plural(count, 'more right answer')} to {which}."
         return "Even right answers to all the other questions would not make you strong here; hard ones count most."
 
 

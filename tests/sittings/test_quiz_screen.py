@@ -209,9 +209,8 @@ Verdict on "The ring"
     legend = """\
 What the percentages mean
   The range says how much of a concept you probably know (with 80% certainty).
-  It is based on your last answer to each question of a test or before a demo,
-  and on the labs that you passed. Answers in lessons do not count, and of
-  several on one day, only the first does.
+  It is based on your latest answers in tests and before demos, and on the labs
+  that you passed. Answers in lessons do not count.
   Strong: the range begins at 70% or more, and of the hard questions that were
   asked, at least half were right. Weak: it ends at 50% or less. Fair: neither,
   and it lies between 35 and 85%. Otherwise there is no verdict yet.
