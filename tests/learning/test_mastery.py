@@ -1,5 +1,6 @@
 """How strong a concept is."""
 
+import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -133,7 +134,7 @@ def test_what_would_change_a_verdict_does():
     answers = ten(7)
     known = strength(answers, TODAY)
     assert known.label is Label.FAIR
-    count = int(known.outlook(BANK).split()[0])
+    count = int(re.search(r"\d+", known.outlook(BANK))[0])
     right = {answer.item for answer in answers if answer.credit}
     hardest = sorted((each for each in BANK if each[0] not in right), key=lambda each: each[1] != "hard")[:count]
     tomorrow = TODAY + timedelta(days=1)
