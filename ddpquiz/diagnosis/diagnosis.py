@@ -114,7 +114,8 @@ ADVICE = {
     "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: either all "
     "ranks of a group make a call, or none does.",
     "order": "Make all ranks of the group call the same operations in the same order.",
-    "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks; print them there on each rank.",
+    "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print them on each rank, just before "
+    "that line.",
     "late": "Find out what the rank does there: slow input, more work than the others, or a lock.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
     "raised": "Read the whole traceback in the output of that rank.",
