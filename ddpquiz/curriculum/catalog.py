@@ -133,9 +133,14 @@ class Catalog:
 
     def search(self, words: str) -> tuple[Hit, ...]:
         """Everything that contains some of the words, the best match first."""
-        from ddpquiz.curriculum.search import search
+        from ddpquiz.curriculum.search import Hit, search
 
-        return search(self.concepts, self.demos, words, self.labs)
+        labs: list[Hit] = []
+        for concept in self.concepts:
+            for lab in self.labs_about(concept.id):
+                about = f"Write a program that is checked on real ranks: {lab.minutes} minutes, after"
+                labs.append(Hit(lab.id, "lab", concept, lab.title, f'{about} "{concept.title}".'))
+        return search(self.concepts, self.demos, words, labs)
 
 
 def _advice(meant: str, command: str) -> str:

@@ -9,15 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demo_file
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.catalog import LabTitle
 
 _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
 _HEADING = 3.0  # how much more a word counts in a heading than below it
@@ -49,11 +46,11 @@ class Hit:
         return self.kind != "question"
 
 
-def search(concepts: Sequence[Concept], demos: Path, words: str, labs: Sequence[LabTitle] = ()) -> tuple[Hit, ...]:
+def search(concepts: Sequence[Concept], demos: Path, words: str, labs: Sequence[Hit] = ()) -> tuple[Hit, ...]:
     """Everything that contains some of the words, the best match first: rare words and headings count most."""
     phrase = " ".join(words.lower().replace('"', " ").split())
     terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
-    hits = list(_searchable(concepts, demos, labs)) if terms else []
+    hits = [*_searchable(concepts, demos), *labs] if terms else []
     scores = [0.0] * len(hits)
     texts = [(_heading(hit), _explained(hit), hit.more.lower()) for hit in hits]
     for term in terms:
@@ -121,7 +118,7 @@ def _beginning(of_word: str) -> str:
     return rf"{text}(?<!\w{text})"
 
 
-def _searchable(concepts: Sequence[Concept], demos: Path, labs: Sequence[LabTitle]) -> Iterator[Hit]:
+def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
     seen = set()
     for concept in concepts:
         more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
@@ -132,12 +129,6 @@ def _searchable(concepts: Sequence[Concept], demos: Path, labs: Sequence[LabTitl
                 with contextlib.suppress(UserError):  # a demo that cannot be read is not found
                     demo = read_demo(demo_file(name, demos))
                     yield Hit(name, "demo", concept, demo.summary, demo.about)
-        for lab in labs:
-            if lab.concept == concept.id:
-                about = (
-                    f'Write a program that is checked on real ranks: {lab.minutes} minutes, after "{concept.title}".'
-                )
-                yield Hit(lab.id, "lab", concept, lab.title, about)
         for card in concept.cards:
             yield Hit(card.key, "card", concept, card.front, card.back)
         for question in concept.questions:

@@ -143,7 +143,7 @@ def test_concepts_and_demos_come_first_whatever_the_form_of_the_words(words, fir
 
 
 def test_a_search_finds_every_kind_and_knows_a_part_of_a_word():
-    assert {hit.kind for hit in load().search("ring")} == {"concept", "demo", "card", "question"}
+    assert {hit.kind for hit in load().search("ring")} == {"concept", "demo", "lab", "card", "question"}
     assert "deadlock" in {hit.key for hit in load().search("deadl")}
 
 
