@@ -93,7 +93,9 @@ def _choices(posed: Posed, given: str) -> Verdict:
     chosen = {posed.shown[place] for place in places}
     wrong = [options[i].why for i in sorted(chosen) if not options[i].right]
     missed = [
-        f"{place} is right too." for place, i in enumerate(posed.shown, 1) if options[i].right and i not in chosen
+        f"{place} is right, too: {f'`{options[i].text}`' if options[i].code else options[i].text}."
+        for place, i in enumerate(posed.shown, 1)
+        if options[i].right and i not in chosen
     ]
     return Verdict(not wrong and not missed, (*wrong, *missed), chosen=tuple(places))
 

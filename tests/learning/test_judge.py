@@ -65,9 +65,9 @@ def test_a_digit_is_a_place_also_where_options_are_digits():
         ("1 2", True, ()),
         ("21", True, ()),
         ("2, 1", True, ()),
-        ("1", False, ("2 is right too.",)),
+        ("1", False, ("2 is right, too: all-gather.",)),
         ("1 2 4", False, ("A barrier moves no data.",)),
-        ("1 3", False, ("A broadcast copies from one rank.", "2 is right too.")),
+        ("1 3", False, ("A broadcast copies from one rank.", "2 is right, too: all-gather.")),
     ],
 )
 def test_several_options_are_all_needed_and_no_other(given, right, said):
