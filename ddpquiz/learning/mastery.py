@@ -177,8 +177,8 @@ class Strength:
         for count, (item, level, chance) in enumerate(open_ones, 1):
             pieces[item] = Evidence(level, chance, 1.0, 1.0)
             if _label(pieces.values()) is Label.STRONG:
-                which = "questions that are new to you or that you missed on an earlier day"
-                return f"To be strong here, you need {plural(count, 'more right answer')} to {which}."
+                which = "questions that are new to you or that you missed on an earlier day; hard ones count most"
+                return f"To be strong here, you need at least {plural(count, 'more right answer')} to {which}."
         return "Even right answers to all the other questions would not make you strong here; hard ones count most."
 
 

@@ -121,7 +121,7 @@ def test_a_strength_is_told_with_how_sure_it_is():
         (10, ""),
         (
             7,
-            "To be strong here, you need 3 more right answers to questions that are new to you or that you missed on an earlier day.",
+            "To be strong here, you need at least 3 more right answers to questions that are new to you or that you missed on an earlier day; hard ones count most.",
         ),
         (0, "Even right answers to all the other questions would not make you strong here; hard ones count most."),
     ],
