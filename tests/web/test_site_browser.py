@@ -92,6 +92,21 @@ def answer(section, text):
     section.get_by_role("button", name="Answer").click()
 
 
+def reload(page):
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+
+
+def wait_for_stored(page, selector, words):
+    """Reload until a page shows what was stored: it may be in another process, which learns of it some seconds later."""
+    for _ in range(120):
+        if words in page.locator(selector).text_content():
+            return
+        page.wait_for_timeout(500)
+        reload(page)
+    expect(page.locator(selector)).to_contain_text(words)
+
+
 def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened, site, tmp_path):
     page = opened.goto(site / RING_PAGE)
     card = page.locator("#card-held")
@@ -113,17 +128,12 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     expect(order.get_by_text("Add first.")).to_be_visible()
     answer(order, "2 1")
     expect(order.locator(".state")).to_have_text("Right.")
-    for _ in range(120):  # a reload may move the page to another process; what was stored reaches it some seconds later
-        page.reload()
-        page.wait_for_selector("html[data-ready]", state="attached")
-        if "You graded it hard" in page.locator("#card-held .state").text_content():  # the card is closed again
-            break
-        page.wait_for_timeout(500)
-    expect(page.locator("#card-held .state")).to_contain_text("You graded it hard")
+    reload(page)
+    wait_for_stored(page, "#card-held .state", "You graded it hard")  # the card is closed again
     expect(question(page, 2).locator(".state")).to_contain_text("was right")
 
     page = opened.goto(site / "index.html")
-    expect(page.locator("[data-concept=ring][data-cards]")).to_have_text("1 of 1 cards graded, 1 of 4 questions right")
+    wait_for_stored(page, "[data-concept=ring][data-cards]", "1 of 1 cards graded, 1 of 4 questions right")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download progress").click()
     file = tmp_path / download.value.suggested_filename
