@@ -133,7 +133,9 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     expect(question(page, 2).locator(".state")).to_contain_text("was right")
 
     page = opened.goto(site / "index.html")
-    wait_for_stored(page, "[data-concept=ring][data-cards]", "1 of 1 cards graded, 1 of 4 questions right")
+    ring, stored = "[data-concept=ring][data-cards]", "1 of 1 cards graded, 1 of 4 questions right"
+    wait_for_stored(page, ring, stored)
+    expect(page.locator(ring)).to_have_text(stored)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download progress").click()
     file = tmp_path / download.value.suggested_filename

@@ -169,7 +169,7 @@ def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
 
 
 def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> tuple[list[Question], str]:
-    """Keep the questions about what the learner has begun, and say so in a sentence; keep all if there are none."""
+    """Return the questions about lessons that the learner has begun, or all if there are none, and a sentence on it."""
     mine = [question for question in questions if question.concept in begun]
     lessons = len({concept.id for concept in catalog.concepts} & begun)
     if not mine or lessons == len(catalog.concepts):
