@@ -131,7 +131,7 @@ def sweep(device: torch.device) -> None:
         assert x.eq(world * (world + 1) / 2 * world**5).all(), "every timed all-reduce gave the right sum"
         t = fastest[kib] = min(times)  # the one that other programs disturbed least
         algbw = x.nbytes / t / 1e6
-        busbw = algbw * 2 * (world - 1) / world  # comparable over N (nccl-tests, PERFORMANCE.md)
+        busbw = algbw * 2 * (world - 1) / world  # comparable across values of N (nccl-tests, PERFORMANCE.md)
         if rank == 0:
             print(f"{kib:6} KiB {t * 1e3:8.2f} ms   algbw {algbw:7.1f} MB/s   busbw {busbw:7.1f} MB/s")
 
@@ -146,7 +146,7 @@ def sweep(device: torch.device) -> None:
 
 
 def marked(chunks: tuple[torch.Tensor, ...], arrived: int) -> str:
-    """Format a short tensor with the chunk that arrived in brackets; of a long tensor, that chunk only."""
+    """Format a short tensor with the chunk that arrived in brackets; for a long tensor, only that chunk."""
     if sum(chunk.numel() for chunk in chunks) > 4:
         return f"chunk {arrived} = {brief(chunks[arrived])}"
     return " ".join(f"[{brief(chunk)}]" if number == arrived else brief(chunk) for number, chunk in enumerate(chunks))

@@ -50,7 +50,7 @@ def pass_around(piece: torch.Tensor, wire: float, use: Callable[[int, torch.Tens
 
 
 def multiply(whose: str, rows: torch.Tensor, columns: torch.Tensor, seconds: float) -> torch.Tensor:
-    """Multiply, and pretend that it takes so many seconds."""
+    """Multiply, and pretend that it takes this many seconds."""
     start = time.perf_counter()
     time.sleep(seconds)
     spans["multiply"].append((whose, start, time.perf_counter()))
@@ -105,8 +105,8 @@ def main() -> None:
     """Make the same product both ways, and compare results, bytes and times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compute", type=float, default=30, help="ms to multiply the rows of one rank")
-    parser.add_argument("--wire", type=float, default=30, help="ms that the rows of a rank need to the next rank")
-    parser.add_argument("--overhead", type=float, default=0, help="ms that each product takes besides, however small")
+    parser.add_argument("--wire", type=float, default=30, help="ms that the rows of a rank take to reach the next rank")
+    parser.add_argument("--overhead", type=float, default=0, help="extra ms that each product takes, however small")
     args = parser.parse_args()
     if not all(0 <= each <= 100 for each in (args.compute, args.wire, args.overhead)):
         raise SystemExit("--compute, --wire and --overhead may be 0 to 100 ms.")
@@ -135,7 +135,7 @@ def main() -> None:
         if rank == 0:
             print(f"{name:>6}  multiply {drawn('multiply', start, 0.01)}")
             print(f"{'':6}  transfer {drawn('transfer', start, 0.01)}", flush=True)
-        assert torch.allclose(result, whole, atol=1e-5), "rows times columns are those of one process, in either way"
+        assert torch.allclose(result, whole, atol=1e-5), "either way, rows times columns are those of one process"
 
     print(f"order of products: {' '.join(whose for whose, _, _ in spans['multiply'])}")
     print(f"bytes sent either way: {len(spans['transfer']) * mine.nbytes}")

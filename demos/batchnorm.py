@@ -77,10 +77,10 @@ def compare(way: str, norms: tuple[type, type], x: torch.Tensor, y: torch.Tensor
     gradient_off = ((gradient - whole).norm() / whole.norm()).item()
     if way == "local":
         hidden = model[0](x[0])
-        print(f"batch mean (own samples): {hidden[rank, :, 0].mean():.3f}")
+        print(f"batch mean (local samples): {hidden[rank, :, 0].mean():.3f}")
         print(f"batch mean (all samples): {hidden[..., 0].mean():.3f}")
-    print(f"output off ({way}): {output_off:.1%}")
-    print(f"gradient off ({way}): {gradient_off:.1%}")
+    print(f"output error ({way}): {output_off:.1%}")
+    print(f"gradient error ({way}): {gradient_off:.1%}")
     if way == "layer norm":
         assert output_off < 1e-5, "LayerNorm gives a sample the same output in any batch"
         assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient equals that of one process"

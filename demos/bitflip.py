@@ -1,4 +1,4 @@
-"""Bitflip: one bit of one replica turns over, and DDP trains on. A checksum finds it.
+"""Bitflip: one bit of one replica flips, and DDP keeps training. A checksum finds it.
 
     torchrun --nproc-per-node 3 demos/bitflip.py
 
@@ -51,16 +51,16 @@ def odd_ones(model: nn.Module) -> list[int]:
 
 
 def turn_over(weight: torch.Tensor, bit: int) -> None:
-    """Turn over one bit of the first number of this weight."""
+    """Flip one bit of the first number of this weight."""
     weight.data.view(torch.int32).flatten()[0] ^= 1 << bit
 
 
 def main() -> None:
-    """Train, turn over a bit, and look for it."""
+    """Train, flip a bit, and look for it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--step", type=int, default=4, help="after which step the bit turns over")
+    parser.add_argument("--step", type=int, default=4, help="the step after which the bit flips")
     parser.add_argument("--bit", type=int, default=21, choices=range(12, 31), metavar="12..30", help="which bit")
-    parser.add_argument("--every", type=int, default=1, help="compare after each so many steps")
+    parser.add_argument("--every", type=int, default=1, help="steps from one comparison to the next")
     args = parser.parse_args()
     dist.init_process_group("gloo")  # the model is on the CPU
     rank, world = dist.get_rank(), dist.get_world_size()

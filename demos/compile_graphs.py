@@ -60,7 +60,7 @@ class CompiledGraph(torch.autograd.Function):
 
 
 def compile_graph(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., object]:
-    """The backend that torch.compile calls for each graph; a real one would make fast kernels of it."""
+    """The backend that torch.compile calls for each graph; a real one would turn it into fast kernels."""
     return lambda *inputs: CompiledGraph.apply(graph, *inputs)
 
 
@@ -80,7 +80,7 @@ def run_steps(layers: int, cap: float, split: bool) -> list[torch.Tensor]:
     ddp.register_comm_hook(None, send)
     model = torch.compile(ddp, backend=compile_graph)
     x = torch.randn(dist.get_world_size(), 2, WIDTH)[dist.get_rank()]
-    for _ in range(2):  # DDP makes its buckets anew after the first step
+    for _ in range(2):  # DDP rebuilds its buckets after the first step
         ddp.zero_grad()
         events.clear()
         model(x).square().mean().backward()
@@ -110,13 +110,13 @@ def main() -> None:
         backward = "".join(events)
         print(f"graphs ({name}): {backward.count('B')}")
         print(f"order ({name}): {backward}")
-        print(f"buckets that can hide ({name}): {backward.rstrip('R').count('R')}")
+        print(f"buckets that can overlap ({name}): {backward.rstrip('R').count('R')}")
         for mine, right in zip(gradients, whole, strict=True):
             assert torch.allclose(mine, right, atol=1e-6), "split or not, the gradients are those of one process"
         if not split:
             assert backward == "B" + "R" * backward.count("R"), "with one graph every bucket waits for all of backward"
         elif cap == 1:
-            assert backward.count("BR") == args.layers, "split at buckets of a layer, each one leaves after its graph"
+            assert backward.count("BR") == args.layers, "split into buckets of one layer, each leaves after its graph"
     dist.monitored_barrier()  # right after other collectives, a rank on Gloo may abort as it ends (torch 2.13)
     dist.destroy_process_group()
 

@@ -11,7 +11,7 @@ Compare the bytes first, and then the four losses: which one lags behind?
 
 Try    --method topk                send the largest numbers and their positions
        --columns 4                  r = 4: twice the bytes, and a smaller error
-       --method topk --columns 4    as many bytes for top-k
+       --method topk --columns 4    just as many bytes for top-k
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Compressor:
         return p @ self.q.T, p @ self.q.T
 
     def largest(self, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Top-k: each rank's largest numbers, at other places on each rank, so they are gathered and then added."""
+        """Top-k: each rank's largest numbers, at different places on each rank, so they are gathered and then added."""
         places = wanted.abs().flatten().topk(self.r * (ROWS + COLS) // 2).indices.int()
         numbers = wanted.flatten()[places]
         self.bytes = places.nbytes + numbers.nbytes
@@ -86,7 +86,7 @@ def gradient(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.T
 
 
 def train(ways: list[Compressor], x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, list[float]]:
-    """Train, one step of each way after the other; return the weights and losses at the end."""
+    """Train in all ways at once, one step of each in turn; return the weights and losses at the end."""
     weights, losses = torch.zeros(len(ways), ROWS, COLS, device=x.device), []
     mine = slice(dist.get_rank(), dist.get_rank() + 1)  # of the samples
     for step in range(STEPS):
@@ -103,7 +103,7 @@ def train(ways: list[Compressor], x: torch.Tensor, y: torch.Tensor) -> tuple[tor
         if step % 2 == 1:
             for way, loss in reversed([*zip(WAYS, losses, strict=True)]):
                 print(f"loss ({way}): {loss:.3f}")
-            print(f"error feedback kept (norm): {mean_of(ways[2].error).norm():.2f}")
+            print(f"unsent error (norm): {mean_of(ways[2].error).norm():.2f}")
     behind = [way for way, loss in zip(WAYS, losses, strict=True) if loss > 1.5 * losses[0]]
     print(f"far behind: {', '.join(behind) or 'none'}")
     for name, way in zip(("whole", "fp16", "compressed"), ways, strict=False):
@@ -122,7 +122,7 @@ def check_weights(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> No
     assert torch.allclose(weights[0], alone, atol=1e-4), "whole gradients train like one process on all samples"
     replicas = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
     dist.all_gather(replicas, weights)
-    assert all(torch.equal(weights, replica) for replica in replicas), "in every way all ranks hold the same weights"
+    assert all(torch.equal(weights, replica) for replica in replicas), "in all four ways, ranks hold the same weights"
 
 
 def check_ways(losses: list[float], sent: list[int], method: str, r: int) -> None:

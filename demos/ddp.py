@@ -6,7 +6,7 @@ Each rank builds a model with two weights from its own random seed and has four
 samples of its own. Wrapping the model in DDP copies rank 0's weights to all
 ranks, once. From then on only gradients are exchanged: each backward pass leaves
 the mean of all ranks' gradients on every rank, and equal replicas that take
-equal steps stay equal. Compare `own gradient`, different on every rank, with
+equal steps stay equal. Compare `local gradient`, different on every rank, with
 `gradient after backward`, the same on every rank.
 
 Try    --loss sum       DDP still divides by N: gradient / one process falls to 1/N
@@ -45,7 +45,7 @@ def average_gradients(ddp: DistributedDataParallel, loss_of: torch.nn.MSELoss, d
     (own,) = torch.autograd.grad(loss_of(model(x), y), model.weight)  # this bypasses DDP's hooks
     (whole,) = torch.autograd.grad(loss_of(model(whole_x), whole_y), model.weight)  # one process, the whole batch
     loss_of(ddp(x), y).backward()
-    show("own gradient", own)
+    show("local gradient", own)
     show("gradient after backward", model.weight.grad)
     show("one process (all data)", whole)
     print(f"gradient / one process: {model.weight.grad.norm() / whole.norm():.3f}")
@@ -72,7 +72,7 @@ def train(
         loss.backward()
         optimizer.step()
         replicas = of_all_ranks(model.weight)
-        print(f"loss of own samples: {loss.item():.4f}")
+        print(f"loss on local samples: {loss.item():.4f}")
         print(f"weight gap to rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
         if args.perturb is None:
             same = all(torch.equal(replica, model.weight) for replica in replicas)

@@ -6,7 +6,7 @@ Each rank sums two gradients, g1 and g2. By mistake rank 0 also sums its loss
 between them. Collectives have no names: the k-th call of one rank meets the
 k-th call of every other rank. So rank 0's loss is added to the others' g2,
 and rank 0's own g2 waits for a call that no other rank will make.
-Compare `came out` with `right`; a `-` is a call that never finished. Only rank 0
+Compare `actual` with `expected`; a `-` is a call that never finished. Only rank 0
 gets an error, but every rank has a wrong number. The others wait `in a
 barrier` only so that no rank exits before rank 0 has its error.
 
@@ -109,7 +109,7 @@ def check(mistake: str, results: list[float], right: list[float], ended: str) ->
 
 
 def check_detail(mistake: str, ended: str, error: str) -> None:
-    """Claim what DETAIL, torch's own check before each call, finds of the mistake."""
+    """Claim what DETAIL, torch's own check before each call, finds out about the mistake."""
     rank, world = dist.get_rank(), dist.get_world_size()
     met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of a rank that made a different call
     if rank == 0:
@@ -148,9 +148,9 @@ def main() -> None:
     sums |= {"broadcast": 1, "receive": (rank - 1) % world + 1, "send": rank + 1}
     calls = calls_of(rank, args.mistake)
     print(f"calls: {' '.join(calls)}")
-    print(f"right: {brief([sums[call] for call in calls], calls)}")
+    print(f"expected: {brief([sums[call] for call in calls], calls)}")
     results, ended, error = attempt(calls, args.timeout)
-    print(f"came out: {brief(results, calls)}")
+    print(f"actual: {brief(results, calls)}")
     print(f"ended with: {ended}")
     if args.detail:
         check_detail(args.mistake, ended, error)

@@ -7,10 +7,10 @@ values, the KV cache. Decode adds one token in each pass, and reads that cache
 instead of computing the prompt again. Here prefill and decode are different
 ranks, so the cache travels. Each answer is compared with that of one process
 that computes the whole sequence again for each token.
-Compare `cache received` with `cache of a token`, and `rows computed` with
+Compare `cache received` with `cache per token`, and `rows computed` with
 `rows without a cache`.
 
-Try    --kv-heads 1     all four query heads share one pair of key and value: half the bytes
+Try    --kv-heads 1     all four query heads share one key and one value: half the bytes
        --prompt 30      a longer prompt: more bytes to send, the same number of decode passes
        on 1 rank        prefill and decode in one place: nothing is sent
 """
@@ -24,8 +24,8 @@ import torch.distributed as dist
 from torch import nn
 
 LAYERS, WIDTH, HEADS, VOCABULARY, LONGEST = 2, 16, 4, 32, 64
-HEAD = WIDTH // HEADS  # numbers of a head
-Cache = list[torch.Tensor]  # of each layer its keys and values, (2, kv heads, tokens, HEAD)
+HEAD = WIDTH // HEADS  # numbers per head
+Cache = list[torch.Tensor]  # for each layer, its keys and values, (2, kv heads, tokens, HEAD)
 
 
 class Layer(nn.Module):
@@ -42,7 +42,7 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor, past: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Take rows of new tokens, and keys and values of earlier ones; return new rows, and all keys and values."""
         new = torch.stack([self.key(x), self.value(x)]).unflatten(-1, (self.kv_heads, HEAD)).transpose(1, 2)
-        past = torch.cat([past, new], dim=2)  # this is all that decode needs of the tokens before
+        past = torch.cat([past, new], dim=2)  # this is all that decode needs from earlier tokens
         keys, values = past.repeat_interleave(HEADS // self.kv_heads, dim=1)
         queries = self.query(x).unflatten(-1, (HEADS, HEAD)).transpose(0, 1)
         scores = queries @ keys.transpose(1, 2) / HEAD**0.5
@@ -64,7 +64,7 @@ class Model(nn.Module):
         self.rows = 0  # how many rows, one for each token, went through the layers
 
     def forward(self, tokens: torch.Tensor, cache: Cache) -> torch.Tensor:
-        """Compute these tokens, which stand behind those of the cache; extend the cache and return the last logits."""
+        """Compute these tokens, which come after those in the cache; extend the cache and return the last logits."""
         start = cache[0].shape[2]
         x = self.words(tokens) + self.places.weight[start : start + len(tokens)]
         for number, layer in enumerate(self.layers):
@@ -73,7 +73,7 @@ class Model(nn.Module):
         return self.head(x[-1])
 
     def empty(self, tokens: int = 0) -> Cache:
-        """Return a cache with room for so many tokens."""
+        """Return a cache with room for this many tokens."""
         return [self.head.weight.new_empty(2, layer.kv_heads, tokens, HEAD) for layer in self.layers]
 
 
@@ -117,10 +117,10 @@ def write_without_cache(model: Model, prompt: torch.Tensor, count: int) -> tuple
 
 
 def serve(model: Model, prompts: torch.Tensor, count: int) -> None:
-    """Do what this rank's part is, and compare an answer with that of one process."""
+    """Do this rank's part, and compare an answer with that of one process."""
     rank, world = dist.get_rank(), dist.get_world_size()
     token_bytes = sum(each.nbytes for each in model.empty(1))
-    print(f"cache of a token (bytes): {token_bytes}")
+    print(f"cache per token (bytes): {token_bytes}")
     if rank == 0:
         logits, cache = prefill(model, prompts[0])
         sent = sum(send_cache(*prefill(model, prompts[other]), other) for other in range(1, world))
@@ -144,7 +144,7 @@ def serve(model: Model, prompts: torch.Tensor, count: int) -> None:
     off = (logits - right_logits).abs().max().item()
     print(f"rows without a cache: {model.rows}")
     print(f"answer: {' '.join(map(str, written))}")
-    print(f"answer of one process: {' '.join(map(str, right))}")
+    print(f"answer from one process: {' '.join(map(str, right))}")
     assert (written, off < 1e-4) == (right, True), "decode on the received cache writes what one process writes"
 
 
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--kv-heads", type=int, default=2, choices=(1, 2, 4), help="heads of keys and values")
     args = parser.parse_args()
     if args.prompt < 1 or args.tokens < 2 or args.prompt + args.tokens > LONGEST:
-        raise SystemExit(f"--prompt and --tokens may be {LONGEST} together; a prompt has 1 token or more, an answer 2.")
+        raise SystemExit(f"--prompt and --tokens may add up to {LONGEST}; a prompt has 1 token or more, an answer 2.")
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))

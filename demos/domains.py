@@ -96,12 +96,12 @@ def main() -> None:
     print(f"leaves (two levels): {out_staged}")
     print(f"messages that leave (two levels): {count_staged}")
     if rank == 0:
-        print(f"Domains: {domains} of {gpus}. Blocks: {x[0].nbytes} bytes. Counts are of one rank.")
+        print(f"Domains: {domains} of {gpus}. Blocks: {x[0].nbytes} bytes. Counts are for one rank.")
 
     assert torch.equal(plain, expected), "blocks sent one by one arrive as with all_to_all_single"
     assert torch.equal(staged, expected), "two levels deliver the same blocks"
     assert out * (world - 1) == (inside + out) * (world - gpus), "(n-g)/(n-1) of what a rank sends leaves its domain"
-    assert out_staged == out, "two levels send as many bytes out of the domain"
+    assert out_staged == out, "two levels send just as many bytes out of the domain"
     assert (count, count_staged) == (world - gpus, domains - 1), "n/g - 1 messages leave instead of n - g"
     dist.destroy_process_group()
 

@@ -95,7 +95,7 @@ def train(dp: torch.nn.Module, ddp: DistributedDataParallel, whole: torch.nn.Mod
         mse_loss(whole(x), y).backward()
         mean = loss.detach() / world
         dist.all_reduce(mean)
-        print(f"ddp loss (own part): {loss.item():.4f}")
+        print(f"ddp loss (local part): {loss.item():.4f}")
         print(f"ddp loss (mean): {mean.item():.4f}")
         print(f"dp gradient (norm): {gradient_of(dp).norm():.4f}")
         print(f"ddp gradient (norm): {gradient_of(ddp).norm():.4f}")

@@ -38,7 +38,7 @@ def store() -> dist.Store:
 
 
 def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int) -> None:
-    """Make one step of SGD with momentum, with the mean gradient of all shares of the step's samples."""
+    """Take one step of SGD with momentum, with the mean gradient of all shares of the step's samples."""
     # The samples depend on the step only, so the step is all the state of this data loader.
     x = torch.randn(BATCH * dist.get_world_size(), 2, generator=torch.Generator().manual_seed(step))
     x = x[share::shares].to(weights.device)
@@ -83,7 +83,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> tuple
     first = 0
     if attempt == 0:
         if rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
+            shutil.rmtree(folder, ignore_errors=True)  # left by a run that was interrupted
             folder.mkdir(mode=0o700)  # fails if another user has made it: a checkpoint there could be theirs
         save(0)
     else:

@@ -39,7 +39,7 @@ NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scat
 NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
 SHORT = {"all-gather": "AG", "reduce-scatter": "RS", "all-reduce": "AR", "broadcast": "BC"}
 SPLIT = ("nothing (DDP)", "Adam's moments", "gradients and moments", "weights, gradients and moments")  # by stage
-calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it moves
+calls, moved = Counter(), Counter()  # for each collective: how often in a step, and how many numbers it moves
 
 
 def shard(layers: nn.Sequential, args: argparse.Namespace) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -173,7 +173,7 @@ def main() -> None:
     model, optimizer = shard(layers, args)
     counts = watch(layers)
     shares = train(model, optimizer, whole, data)
-    print(f"most layers whole: {max(counts)}")
+    print(f"max unsharded layers: {max(counts)}")
     print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
     print(f"collectives a step: {' + '.join(f'{n} {SHORT[name]}' for name, n in calls.items())}")
     print(f"traffic (models a step): {moved.total() / size:g}")

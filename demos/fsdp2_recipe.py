@@ -1,10 +1,10 @@
-"""FSDP2 from start to restart: build on meta, shard, give memory, load, train by tokens, save, load into a new model.
+"""FSDP2 from start to restart: build on meta, shard, allocate, load, train by tokens, save, load into a new model.
 
     torchrun --nproc-per-node 4 demos/fsdp2_recipe.py
 
 Only rank 0's copy of the initial weights holds the whole model. The ranks have
 unequal numbers of tokens, so the mean over ranks is not the mean over tokens:
-compare `gradient off by (mean of ranks)` with `gradient off by (all tokens)`.
+compare `gradient error (mean of ranks)` with `gradient error (all tokens)`.
 `dtypes` are those of the weight in forward, of the weight that the optimizer
 updates, and of its gradient.
 
@@ -77,7 +77,7 @@ def build(mesh: DeviceMesh) -> Model:
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     model.to_empty(device=mesh.device_type)  # memory for shards only; its content is what was there before
-    model.init_buffers()  # loading will not bring them
+    model.init_buffers()  # loading will not restore them
     return model
 
 
@@ -109,7 +109,7 @@ def off_by(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def restart(model: Model, optimizer: torch.optim.Optimizer, mesh: DeviceMesh) -> tuple[Model, torch.optim.Optimizer]:
-    """Save the training, build everything anew, and load it."""
+    """Save the training state, rebuild everything, and load the state."""
     folders = [tempfile.mkdtemp() if dist.get_rank() == 0 else ""]
     dist.broadcast_object_list(folders, src=0)
     weights, moments = get_state_dict(model, optimizer)
@@ -141,7 +141,7 @@ def main() -> None:
     mesh = init_device_mesh(kind, (world,))
 
     # The start: one process initializes, all ranks get their rows of it.
-    torch.manual_seed(rank)  # on purpose another seed on each rank: the start comes from rank 0
+    torch.manual_seed(rank)  # a different seed on each rank, on purpose: the start comes from rank 0
     whole = Model().to(kind)
     whole.init_buffers()
     model = build(mesh)
@@ -151,7 +151,7 @@ def main() -> None:
         dist.broadcast(weight, src=0)  # only to compare with: now every rank has the whole model
     equal = all(torch.equal(model.state_dict()[name].full_tensor(), w) for name, w in whole.state_dict().items())
 
-    # Unequal numbers of tokens, as sequences of other lengths have them.
+    # Unequal numbers of tokens, as in sequences of different lengths.
     counts = [4 if args.equal_tokens else 2 + 4 * each for each in range(world)]
     rows, targets = (each.to(kind) for each in all_tokens(sum(counts)))
     mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
@@ -175,9 +175,9 @@ def main() -> None:
 
     print(f"my tokens: {counts[rank]} of {tokens}")
     print(f"dtypes: {' '.join(dtypes)}")
-    print(f"gradient off by (mean of ranks): {off_by(ranks_mean, right):.2f}")
-    print(f"gradient off by (all tokens): {off_by(token_mean, right):.2f}")
-    print(f"goes on as before: {same}")
+    print(f"gradient error (mean of ranks): {off_by(ranks_mean, right):.2f}")
+    print(f"gradient error (all tokens): {off_by(token_mean, right):.2f}")
+    print(f"continues as before: {same}")
     assert equal, "every rank's rows are those of rank 0's model, whatever its own seed"
     assert dtypes == ("bfloat16", "float32", "float32"), "forward computes in bf16; weight and gradient stay in fp32"
     assert off_by(token_mean, right) < 0.05, "summed over ranks and divided by all tokens, it is one process's gradient"

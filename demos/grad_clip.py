@@ -48,11 +48,11 @@ def clip_shards(gradient: torch.Tensor, clipped: torch.Tensor, norm: torch.Tenso
     dist.all_reduce(joined, dist.ReduceOp.MAX if args.norm == math.inf else dist.ReduceOp.SUM)
     joined = joined if args.norm == math.inf else joined.sqrt()
     right, wrong = of_all_ranks(shard * scale(joined, args)), of_all_ranks(shard * scale(mine, args))
-    print(f"norm of own shard: {mine:.2f}")
+    print(f"norm of local shard: {mine:.2f}")
     print(f"norm of all shards: {joined:.2f}")
-    print(f"scale (own shard): {scale(mine, args):.3f}")
+    print(f"scale (local shard): {scale(mine, args):.3f}")
     print(f"scale (all shards): {scale(joined, args):.3f}")
-    print(f"degrees off (own shard): {degrees(wrong, clipped):.1f}")
+    print(f"degrees off (local shard): {degrees(wrong, clipped):.1f}")
     print(f"degrees off (all shards): {degrees(right, clipped):.1f}")
     assert torch.allclose(joined, norm), (
         "the norms of the shards, joined over the ranks, are the norm of the whole gradient"

@@ -67,7 +67,7 @@ def introduce(rank: int, waited: float, late: int | None) -> None:
     dist.all_gather(everybody, facts)
     ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
     print(f"joined: {' '.join(map(str, ranks))}")
-    print(f"own list after append: {mine}")
+    print(f"my list after append: {mine}")
     if rank == 0:
         print("All ranks ran the same append, but each on its own list.")
 

@@ -7,8 +7,8 @@ nothing; then all replicas are replaced by their mean. That is H times fewer
 all-reduces than DDP needs. The price is drift: between averages each replica
 moves towards the weights that suit its own samples best.
 Look at `distance to the mean`, a sawtooth that returns to 0 at each average,
-and at the own loss and the loss on all samples before and after an average. The
-all_gather in every step only measures the distance; training needs none.
+and at a rank's own loss and the loss on all samples before and after an average.
+The all_gather in every step only measures the distance; training needs none.
 
 Try    --every 1                     averaging weights is averaging gradients
        --every 1 --optimizer adam    with Adam it is not, even at every step
@@ -28,7 +28,7 @@ RATES = {"sgd": 0.1, "adam": 0.05}
 
 
 def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
-    """Make one ordinary training step."""
+    """Take one ordinary training step."""
     optimizer.zero_grad()
     loss_of(model.weight, x, y).backward()
     optimizer.step()
@@ -49,8 +49,8 @@ def train(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, data: list, 
             model.weight.data /= world
             sent += model.weight.nbytes
         print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
-        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
-        print(f"loss of all samples: {loss_of(model.weight, all_x, all_y):.3f}")
+        print(f"loss on local samples: {loss_of(model.weight, x, y):.3f}")
+        print(f"loss on all samples: {loss_of(model.weight, all_x, all_y):.3f}")
         if due:
             compare_average(replicas, model.weight, data)
     return mean, sent
@@ -62,18 +62,18 @@ def compare_average(replicas: torch.Tensor, weights: torch.Tensor, data: list) -
     losses, current = torch.stack([loss_of(each, all_x, all_y) for each in replicas]), loss_of(weights, all_x, all_y)
     own_before, own_after = loss_of(replicas[rank], x, y), loss_of(weights, x, y)
     print(f"distance before an average: {(replicas[rank] - mean).norm():.3f}")
-    print(f"own loss (average): {own_before:.2f} -> {own_after:.2f}")
-    print(f"all loss (average): {losses[rank]:.2f} -> {current:.2f}")
-    print(f"loss moves (own/all): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
+    print(f"local loss (average): {own_before:.2f} -> {own_after:.2f}")
+    print(f"global loss (average): {losses[rank]:.2f} -> {current:.2f}")
+    print(f"loss moves (local/global): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
     first, last = of_all_ranks(weights.data)[[0, -1]]
     assert torch.equal(first, last), "after an average all replicas are equal, bit for bit"
     assert torch.allclose(weights, mean, atol=1e-6), "after an average every rank holds the mean of all replicas"
-    if len(replicas) > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
+    if len(replicas) > 1:  # the loss is convex (Jensen); in a deep network, this holds only for replicas that are close
         assert current < losses.mean(), "the mean replica fits all samples better than the replicas did"
 
 
 def compare_with_ddp(mine: torch.Tensor, mean: torch.Tensor, sent: int, data: list, args: argparse.Namespace) -> None:
-    """Compare with one process that makes what DDP makes: every step has the mean gradient of all samples."""
+    """Compare with one process that does what DDP does: every step has the mean gradient of all samples."""
     world, (_, _, all_x, all_y) = dist.get_world_size(), data
     alone, optimizer = replica(args.optimizer, all_x.device)
     for _ in range(args.steps):
@@ -137,7 +137,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
     rank, world = dist.get_rank(), dist.get_world_size()
 
-    # All samples are known to all, so that one process can check the result. Each rank's suit other weights best.
+    # All samples are known to all, so that one process can check the result. Different weights fit each rank's best.
     seeded = torch.Generator().manual_seed(5)
     whole_x = torch.randn(world, SAMPLES, FEATURES, generator=seeded)
     best = torch.ones(FEATURES) + args.skew * torch.randn(world, FEATURES, generator=seeded)

@@ -67,7 +67,7 @@ def show(runs: dict[str, tuple[float, list[float], int]], limit: float, args: ar
     for rule, (_, losses, _) in runs.items():
         if rule != "base":
             end = f"{losses[-1] / base[-1]:.2f} x base" if losses[-1] < losses[0] else "DIVERGED"  # also if it is NaN
-            print(f"end loss ({rule}): {end}")
+            print(f"final loss ({rule}): {end}")
 
 
 def compare(rule: str, runs: dict, limit: float, data: tuple[torch.Tensor, ...], args: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def main() -> None:
     base, base_steps = train(data, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
     limit = 2 / torch.linalg.eigvalsh(2 * data[0].T @ data[0] / SAMPLES).max().item()
     print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
-    print(f"own samples of a batch: {k * BASE_BATCH // world} of {k * BASE_BATCH}")
+    print(f"local batch size: {k * BASE_BATCH // world} of {k * BASE_BATCH}")
     if int(os.environ["RANK"]) == 0:
         print(f"The base is one process with batches of {BASE_BATCH}; each rank runs it on its own.")
 

@@ -120,7 +120,7 @@ def main() -> None:
         print("Axes: dp data, pp pipeline, tp tensor parallelism. The grid of ranks:")
         for number, replica in enumerate(mesh.mesh.tolist()):  # its stages, each with its ranks
             print(f"   dp {number}    {'   |   '.join(' '.join(map(str, stage)) for stage in replica)}")
-        print(f"Ranks of one tp group stand side by side{', a bar parts two stages of pp' if pp > 1 else ''}.")
+        print(f"Ranks of one tp group stand side by side{', a bar separates two stages of pp' if pp > 1 else ''}.")
         if pp == 1:
             print("With pp = 1 each rank is a pp group of its own: these are left out.")
     print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")

@@ -77,7 +77,7 @@ def main() -> None:
     gpu = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=20))
-    torch.set_num_threads(1)  # a core for each rank, if the machine has so many
+    torch.set_num_threads(1)  # a core for each rank, if the machine has that many
 
     torch.manual_seed(0)  # the same weights on all ranks
     parts: list[torch.nn.Module] = [torch.nn.Linear(args.width, args.width, bias=False)]

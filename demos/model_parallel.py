@@ -5,7 +5,7 @@
 A model that is too large for one device is cut up: each rank holds only a few
 consecutive layers. The batch enters at rank 0, every rank sends its
 activations to the next, the last rank computes the loss, and gradients come
-back the same way. Look at `last begun`: the work goes down the ranks and back
+back the same way. Look at `last started`: the work goes down the ranks and back
 up. Then look at the busy share of the time: about 1/N for each of N ranks.
 One step checks the gradients and counts the bytes sent; two more are timed. In
 those, a sleep stands in for each layer's computation, forward and backward.
@@ -52,7 +52,7 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     # 1. Forward: wait for the stage before, compute, pass on.
     if rank > 0:
         x = receive(x, rank - 1).requires_grad_()
-    print("last begun: forward", flush=True)
+    print("last started: forward", flush=True)
     start = time.perf_counter()
     time.sleep(sleep * len(stage))
     output = stage(x)
@@ -63,7 +63,7 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     # 2. Backward: the last stage computes the loss, and only it needs the labels.
     end = output if rank < last else mse_loss(output, y)
     slope = receive(output, rank + 1) if rank < last else None
-    print("last begun: backward", flush=True)
+    print("last started: backward", flush=True)
     start = time.perf_counter()
     time.sleep(sleep * len(stage))
     end.backward(slope)
@@ -74,7 +74,7 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
 
 
 def compare_gradients(stage: torch.nn.Sequential, whole: torch.nn.Sequential, first: int, batch: torch.Tensor) -> None:
-    """Make one step without sleeps, and compare gradients with those of the uncut model."""
+    """Take one step without sleeps, and compare gradients with those of the uncut model."""
     x, y = batch
     uncut = whole[first : first + len(stage)]  # the same layers
     train_step(stage, x, y, sleep=0)
@@ -114,7 +114,7 @@ def measure(stage: torch.nn.Sequential, batch: torch.Tensor, args: argparse.Name
 
 
 def over_ranks(number: float, device: torch.device, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
-    """Return the sum of all ranks' numbers, or what else `op` makes of them."""
+    """Return the sum of all ranks' numbers, or whatever else `op` makes of them."""
     total = torch.tensor(number, dtype=torch.float64, device=device)
     dist.all_reduce(total, op)
     return total.item()

@@ -124,7 +124,7 @@ def main() -> None:
     if args.capacity is not None:
         assert max(computed) < args.capacity * TOKENS + world, "no expert accepts more tokens than its capacity"
     if args.balance:
-        assert max(computed) - min(computed) <= world, "with even routing all experts have equally many tokens"
+        assert max(computed) - min(computed) <= world, "with even routing all experts have the same number of tokens"
     dist.destroy_process_group()
 
 

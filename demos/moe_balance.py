@@ -6,7 +6,7 @@ A router scores each token for eight experts and takes the best two. Some
 experts are too popular, and not the same ones on every rank. After each step an
 expert that had more than the mean load loses a little of its bias, and one that
 had less gains the same. The load is summed over all ranks first. Compare
-`max/mean load (start)` with `max/mean load (end)`, and look at `bias apart`:
+`max/mean load (start)` with `max/mean load (end)`, and look at `max bias gap`:
 the largest difference between the biases of two ranks.
 
 Try    --local-counts     each rank steers by its own load: the biases drift apart
@@ -88,13 +88,13 @@ def main() -> None:
     print(f"max/mean load (start): {start:.2f}")
     print(f"max/mean load (end): {end:.2f}")
     print(f"bias of expert 0: {bias[0].item():.2f}")
-    print(f"bias apart: {apart:.2f}")
+    print(f"max bias gap: {apart:.2f}")
 
     assert gates_apart < 1e-6, "the gates are those of the scores without the bias"
     if args.speed == 0.02 and not args.local_counts:
         assert end < 1.5, "after 100 steps the busiest expert is near the mean"
     if args.local_counts:
-        assert world == 1 or apart > 0.05, "steered by its own load, each rank has another bias"
+        assert world == 1 or apart > 0.05, "steered by its own load, each rank has a different bias"
     else:
         assert apart == 0, "steered by the sum of all loads, every rank has the same bias"
     dist.destroy_process_group()

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 4 demos/overlap.py
 
 Backward goes from the last layer to the first. When all gradients of a
-bucket are there, DDP all-reduces it and continues computing meanwhile.
+bucket are ready, DDP all-reduces it and continues computing meanwhile.
 Look at the two lines for each size of bucket: the layer in backward, and
 below it the bucket on the network. Time beyond the 160 ms that backward takes
 by itself is communication that was not hidden.
@@ -42,7 +42,7 @@ def compute(number: int, seconds: float, *_: object) -> None:
 
 
 def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futures.Future) -> None:
-    """All-reduce a bucket, in the thread that is the wire, and take at least so many seconds for it."""
+    """All-reduce a bucket, in the thread that is the wire, and take at least this many seconds for it."""
     start = time.perf_counter()
     dist.all_reduce(buffer)
     time.sleep(max(0.0, start + seconds - time.perf_counter()))
@@ -52,7 +52,7 @@ def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futu
 
 def time_backward(ddp: DistributedDataParallel, x: torch.Tensor, order: list[int]) -> tuple[float, float]:
     """Run backward twice; return when the second began and how many seconds it took."""
-    # Before the second DDP sorts its buckets anew, by the order in which gradients came.
+    # Before the second, DDP rebuilds its buckets in the order in which the gradients came.
     for pace["rehearsal"] in (True, False):
         ddp.zero_grad()
         loss = ddp(x).square().mean()
@@ -66,7 +66,7 @@ def time_backward(ddp: DistributedDataParallel, x: torch.Tensor, order: list[int
 
 
 def compare_times(seconds: float, buckets: list[int], args: argparse.Namespace) -> None:
-    """Compare with a simple model: a bucket leaves when its last gradient is there and the wire is free."""
+    """Compare with a simple model: a bucket leaves when its last gradient is ready and the wire is free."""
     per_layer, wire, latency = args.compute / 1000, args.wire / 1000, args.latency / 1000
     ready = expected = 0.0
     for count in buckets:
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=8, help="layers of the model, 2 to 9")
     parser.add_argument("--compute", type=float, default=20, help="ms that backward takes for a layer")
     parser.add_argument("--wire", type=float, default=15, help="ms that the gradient of a layer is on the wire")
-    parser.add_argument("--latency", type=float, default=10, help="ms that each all-reduce takes besides")
+    parser.add_argument("--latency", type=float, default=10, help="extra ms that each all-reduce takes")
     args = parser.parse_args()
     layers, per_layer, wire, latency = args.layers, args.compute / 1000, args.wire / 1000, args.latency / 1000
     if not 2 <= layers <= 9 or not 0.01 <= per_layer <= 0.1 or not 0 <= wire <= 0.1 or not 0 <= latency <= 0.1:
@@ -150,7 +150,7 @@ def main() -> None:
                 print(f"{before:10} {what:6} {drawn(what, start, tick)}", flush=True)
         for weight, whole in zip(model.parameters(), alone, strict=True):
             assert torch.allclose(weight.grad, whole, atol=1e-6), (
-                "with any buckets the gradients are those of one process"
+                "with buckets of any size the gradients are those of one process"
             )
         assert order == [weight.data_ptr() for weight in reversed(list(model.parameters()))], (
             "the last layer's gradient is sent first, because backward makes it first"

@@ -11,7 +11,7 @@ age of its gradients, the number of updates between its pull and its push.
 Compare the bytes sent, too: the server sends the model to every worker.
 
 Try    --mode sync     all wait for the slow worker; no gradient is old
-       --slow 1        another worker is slow
+       --slow 1        a different worker is slow
        --servers 2     each server keeps and sends half of the weights
 """
 
@@ -52,7 +52,7 @@ def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[
         kind, pulled_version = request.tolist()
         if kind == PULL:
             waiting.append(worker)
-            # Synchronous: wait for all workers. Asynchronous: answer at once, except at the start, which is common.
+            # Synchronous: wait for all workers. Asynchronous: answer at once, except at the start, which all share.
             if len(waiting) == workers or (version > 0 and not sync):
                 for peer in waiting:
                     dist.send(torch.tensor(version), dst=peer)

@@ -1,4 +1,4 @@
-"""Pipeline: stages work at the same time, each on another micro-batch.
+"""Pipeline: stages work at the same time, each on a different micro-batch.
 
     torchrun --nproc-per-node 4 demos/pipeline.py
 
@@ -62,7 +62,7 @@ def train_step(layers: torch.nn.Module, order: list, batch: tuple, sleeps: dict,
             x = xs[i] if rank == 0 else receive(xs[i], rank - 1, down).requires_grad_()
         else:
             slope = receive(xs[i], rank + 1, up) if rank < last else None
-        print(f"last begun: {kind}{i}", flush=True)
+        print(f"last started: {kind}{i}", flush=True)
         start = time.perf_counter()
         time.sleep(sleeps[kind])
         if kind == "F":  # gradients will add up over the micro-batches, so the loss of each counts for 1/m
@@ -84,7 +84,7 @@ def train_step(layers: torch.nn.Module, order: list, batch: tuple, sleeps: dict,
 
 
 def clock(spans: list, start: float, seconds: float, ticks: int, lengths: dict) -> str:
-    """The step as `ticks` characters: each piece of work from the tick on at which it began, so many ticks long."""
+    """The step as `ticks` characters: each piece of work from the tick at which it began, as long as `lengths` says."""
     drawn = ""
     for begin, _, kind in spans:
         drawn = drawn.ljust(round((begin - start) / seconds * ticks), ".") + kind * lengths[kind]
@@ -142,7 +142,7 @@ def main() -> None:
         else:
             assert peak == min(m, p - rank), "1F1B keeps at most p micro-batches on the first stage, 1 on the last"
 
-    # 3. Torch's own 1F1B makes the same step.
+    # 3. Torch's own 1F1B takes the same step.
     if device.type == "cpu" and torch.__version__ < "2.10":
         print("torch's Schedule1F1B is left out, since before torch 2.10 it fails on Gloo")
     elif m >= p:  # which it asks for

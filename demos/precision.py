@@ -26,7 +26,7 @@ import torch.distributed as dist
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 NUMBER = 0.3  # what each rank contributes to the first sums
 SMALL = 1e-8  # a gradient; the smallest number of fp16 is 6e-8
-NUMBERS = 1e8, 1.0, -1e8, 1.0  # of ranks 0, 1, 2, 3, ..., for a sum that depends on its order
+NUMBERS = 1e8, 1.0, -1e8, 1.0  # on ranks 0, 1, 2, 3, ..., for a sum that depends on its order
 
 
 def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

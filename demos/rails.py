@@ -82,7 +82,7 @@ def bytes_to_other_nodes(node: list[int]) -> tuple[int, int]:
 def main() -> None:
     """Sum the same tensors three ways, and count the bytes that cross the network."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nodes", type=int, help="nodes that the ranks play; default: 2, for an odd number one a rank")
+    parser.add_argument("--nodes", type=int, help="nodes; default: 2, or one per rank with an odd number of ranks")
     parser.add_argument("--size", type=int, default=24, help="numbers in each rank's tensor, four bytes each")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -118,10 +118,10 @@ def main() -> None:
     if rank == 0:
         print(f"Nodes: {nodes}, with {gpus} GPUs each. Tensor: {x.nbytes} bytes. All counts are bytes sent.")
 
-    assert torch.equal(flat, expected), "the flat ring leaves the sum of all_reduce"
+    assert torch.equal(flat, expected), "the flat ring leaves the same sum as all_reduce"
     assert torch.equal(railed, expected), "three rings, node, rail, node, leave the same sum"
     assert my_rails * gpus == node_rails, "every NIC of a node carries an equal part"
-    assert node_rails == 2 * (nodes - 1) * x.nbytes // nodes, "a node sends 2(k-1)/k of it by rails, for k nodes"
+    assert node_rails == 2 * (nodes - 1) * x.nbytes // nodes, "by rails a node sends 2(k-1)/k of a tensor, for k nodes"
     assert node_flat == (nodes > 1) * 2 * (world - 1) * x.nbytes // world, "a node sends 2(n-1)/n in a flat ring of n"
     dist.destroy_process_group()
 

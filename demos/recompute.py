@@ -111,7 +111,7 @@ def average(model: Stack, x: torch.Tensor, gradients: list[torch.Tensor]) -> Non
     for mine, p in zip(gradients, model.parameters(), strict=True):
         dist.all_reduce(mine)
         worst = max(worst, (p.grad - mine / dist.get_world_size()).abs().max().item())
-    print(f"max abs diff to plain mean: {worst:.0e}")  # an average depends on the order of its sum
+    print(f"max abs diff from plain mean: {worst:.0e}")  # an average depends on the order of its sum
     assert worst < 1e-4, "DDP averages recomputed gradients like any others, up to rounding"
 
 
@@ -165,7 +165,7 @@ def main() -> None:
         print("A block run is a forward; its backward costs two: 1 + 2 become 2 + 2.")
     assert ran_now == 2 * ran, "every checkpointed block runs forward twice"
     # Each matrix is multiplied once in forward and twice in backward.
-    assert 3 * flops_now == 4 * flops, "one more forward pass makes four thirds of the arithmetic"
+    assert 3 * flops_now == 4 * flops, "one more forward pass brings the arithmetic to four thirds"
     assert all(map(torch.equal, gradients, gradients_now)), "on each rank the gradients are the same, bit for bit"
 
     average(saving, x, gradients)

@@ -50,13 +50,13 @@ def save(whole: torch.Tensor, folder: Path) -> DTensor:
     dcp.save({"matrix": saved, "step": torch.tensor(STEP)}, checkpoint_id=folder)
     files = sorted(folder.glob("*.distcp"))
     print("saved rows/columns: {}-{}/{}-{}".format(*part(saved)))
-    print(f"own file (bytes): {files[rank].stat().st_size}")
+    print(f"my file (bytes): {files[rank].stat().st_size}")
     if rank == 0:
         print(f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}.")
         print(
             f"The {SIZE} x {SIZE} matrix has {whole.nbytes} bytes, a shard {whole.nbytes // world}; the rest of a file"
         )
-        print("says what is in it, and one file has the number of the step besides.")
+        print("says what is in it, and one file also has the number of the step.")
     assert len(files) == world, "each rank has written a file of its own"
     if world > 1:
         assert max(path.stat().st_size for path in files) < whole.nbytes, "no file holds the whole matrix"

@@ -92,13 +92,13 @@ def main() -> None:
     deal = (rank, 2 * world - 1 - rank) if args.order == "zigzag" else (2 * rank, 2 * rank + 1)
     mine = torch.cat([pieces[piece] for piece in deal])
     runs = [mine] if args.order == "plain" else mine.chunk(2)
-    print(f"own tokens: {' '.join(f'{run[0].item()}-{run[-1].item()}' for run in runs)}")
+    print(f"my tokens: {' '.join(f'{run[0].item()}-{run[-1].item()}' for run in runs)}")
 
     # Positions travel with keys and values, for the mask.
     block = torch.cat([whole_k[mine], whole_v[mine], mine[:, None].float()], dim=1)
     output, work, sent = ring_attention(whole_q[mine], block, mine, causal)
 
-    # Compare with one process, and count who worked how much.
+    # Compare with one process, and count how much each rank worked.
     exact = scaled_dot_product_attention(whole_q[None], whole_k[None], whole_v[None], is_causal=causal)[0, mine]
     works = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(works, torch.tensor([work], device=device))
@@ -119,7 +119,7 @@ def main() -> None:
             "with a causal mask and tokens in order, each rank computes more than the one before"
         )
     else:
-        assert len(set(works)) == 1, "without a mask, or with zigzag, all ranks compute equally many scores"
+        assert len(set(works)) == 1, "without a mask, or with zigzag, all ranks compute the same number of scores"
     dist.destroy_process_group()
 
 

@@ -62,7 +62,7 @@ def train(args: argparse.Namespace, store: dist.Store, rank: int, world: int) ->
     while len(finished) < STEPS:
         step = len(finished)
         if step == args.leave_at and members == world > 1 and rank == world - 1:
-            print(f"leaves in step: {step}")
+            print(f"leaves at step: {step}")
             os._exit(0)  # no goodbye: its connections close, as when a machine goes down
         mine = gradient(weights, step, share)  # computed anew after an error: the last sum may be half done
         try:
@@ -75,7 +75,7 @@ def train(args: argparse.Namespace, store: dist.Store, rank: int, world: int) ->
                 share = slice(rank, None, members)
             agreed = torch.tensor(len(finished))
             dist.all_reduce(agreed, dist.ReduceOp.MIN)  # a rank that had finished this step would have to undo it
-            assert agreed == len(finished), "all survivors stand at the same step"
+            assert agreed == len(finished), "all survivors are at the same step"
             continue
         weights -= LR * mine
         finished.append(members)
@@ -106,7 +106,7 @@ def main() -> None:
         assert torch.allclose(weights, alone, atol=1e-5), "the weights are those of one process that saw every sample"
     if world > 1 and args.leave_at < STEPS:
         assert again == 1, "only the step that was under way is repeated"
-        assert finished[-1] == world - 1 == dist.get_world_size(), "the rest of the steps are made by one fewer rank"
+        assert finished[-1] == world - 1 == dist.get_world_size(), "the rest of the steps are taken with one fewer rank"
     dist.barrier()
     dist.destroy_process_group()
 

@@ -36,7 +36,7 @@ def train(rates: list[float], ways: tuple[str, ...], age: int, updates: int, dev
     path, ages = [weights.tolist()], []
     for update in range(updates):
         my_turn, push = update % world == rank, torch.zeros(5, dtype=torch.float64, device=device)
-        if my_turn:  # it has pulled these weights `age` updates ago; since then the others have pushed
+        if my_turn:  # it pulled these weights `age` updates ago; since then the others have pushed
             version, old = pulled[0]
             push[0], push[1:4], push[4] = CURVATURE * weights[0], CURVATURE * old[1:], version
         dist.broadcast(push, src=update % world)
@@ -88,7 +88,7 @@ def compare(path: list[list[float]], ages: list[int], rates: list[float], age: i
 def main() -> None:
     """Let the workers take turns at four weights at once, one for each way, and compare with theory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--age", type=int, help="updates that a gradient is old; N-1 unless given")
+    parser.add_argument("--age", type=int, help="age of a gradient in updates; N-1 unless given")
     parser.add_argument("--rounds", type=int, default=20, help="updates in units of age + 1")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -40,7 +40,7 @@ def train(pauses: list[float], gradient: torch.Tensor) -> list[tuple[float, floa
         print(f"computed (ms): {times[-1][0]:.0f}")
         print(f"waited (ms): {times[-1][1]:.0f}")
         print(f"step (ms): {sum(times[-1]):.0f}")
-        start = done  # a step begins where the last one ended, so that no time is between them
+        start = done  # a step begins where the last one ended, so that no time is lost between them
     return times
 
 
@@ -48,8 +48,8 @@ def main() -> None:
     """Train with ranks that are equally fast, then with a straggler, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slow", type=int, metavar="RANK", help="the straggler; the last rank unless given")
-    parser.add_argument("--delay", type=float, default=100, help="milliseconds that it takes more")
-    parser.add_argument("--rotate", action="store_true", help="another rank is slow at each step")
+    parser.add_argument("--delay", type=float, default=100, help="extra milliseconds that it takes")
+    parser.add_argument("--rotate", action="store_true", help="a different rank is slow at each step")
     parser.add_argument("--compute", type=float, default=20, help="milliseconds that the other ranks compute")
     parser.add_argument("--steps", type=int, default=8, help="steps with and without the straggler")
     args = parser.parse_args()
@@ -59,7 +59,7 @@ def main() -> None:
         raise SystemExit("straggler needs at least 2 ranks, so that one can wait: start it with --nproc 2 or more.")
     if not 0 <= slow < world or args.steps < world or args.delay < 50 or args.compute < 0:
         raise SystemExit(
-            f"--slow is a rank up to {world - 1}, --steps {world} or more, --delay 50 or more, to be seen."
+            f"--slow is a rank up to {world - 1}, --steps {world} or more, --delay 50 or more, or it would not show."
         )
 
     device = torch.device("cpu")
@@ -81,8 +81,8 @@ def main() -> None:
     uneven, waited = mean(map(sum, times)), median(wait for _, wait in times)
     busy = mean(compute for compute, _ in times) / uneven
     early, later = f"1-{args.steps}", f"{args.steps + 1}-{2 * args.steps}"
-    print(f"mean step of {early} (ms): {even:.0f}")
-    print(f"mean step of {later} (ms): {uneven:.0f}")
+    print(f"mean of steps {early} (ms): {even:.0f}")
+    print(f"mean of steps {later} (ms): {uneven:.0f}")
     print(f"busy share (steps {later}): {100 * busy:.0f}%")
 
     # 3. The slowest rank of each step, which a rank can learn only from the others.

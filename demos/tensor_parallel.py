@@ -1,4 +1,4 @@
-"""Tensor parallelism: each rank multiplies with its own slice of a matrix.
+"""Tensor parallelism: each rank multiplies by its own slice of a matrix.
 
     torchrun --nproc-per-node 4 demos/tensor_parallel.py
 
@@ -27,7 +27,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.functional import gelu
 
 TOKENS, WIDTH = 24, 24  # to be shared evenly by 1, 2, 3, 4, 6, 8, 12 or 24 ranks
-calls, sent = Counter(), Counter()  # of each collective: how often, and the bytes that a ring would send for it
+calls, sent = Counter(), Counter()  # for each collective: how often, and the bytes that a ring would send for it
 
 
 def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
@@ -47,7 +47,7 @@ def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
     else:
         return x.view_as(x)
     calls[what] += 1
-    # On a ring all but this rank's part of the whole tensor travels, in an all-reduce twice.
+    # On a ring, all but this rank's part of the whole tensor travels, twice in an all-reduce.
     sent[what] += max(x.nbytes, result.nbytes) * (world - 1) // world * (2 if what == "all-reduce" else 1)
     return result
 
@@ -93,7 +93,7 @@ def split_rows_first(a: torch.Tensor, x: torch.Tensor) -> None:
     rank, world, hidden = dist.get_rank(), dist.get_world_size(), a.shape[1]
     rows, columns = a.detach().chunk(world, 0)[rank], x.detach().chunk(world, 1)[rank]
     partial_hidden, right_hidden = columns @ rows, gelu(x @ a).detach()
-    print(f"rows first slice of a: {rows.shape[0]} x {hidden} of {WIDTH} x {hidden}")
+    print(f"slice of a (rows first): {rows.shape[0]} x {hidden} of {WIDTH} x {hidden}")
     for order, split in (
         ("sum then gelu", gelu(communicate(partial_hidden, "all-reduce"))),
         ("gelu then sum", communicate(gelu(partial_hidden), "all-reduce")),
@@ -154,7 +154,7 @@ def main() -> None:
         print(f"{label}: {', '.join(f'{n} {name}' for name, n in seen.items())}")
     print(f"bytes sent: {sent.total()}")
     if rank == 0:
-        print("Of each output the first number is shown; the partial ones add up to it.")
+        print("The first number of each output is shown; the partial ones add up to it.")
         print(f"Activations are {TOKENS} tokens of {WIDTH} numbers, {whole_x.nbytes} bytes.")
     assert torch.allclose(output, own_tokens(right), atol=1e-4), "columns, GeLU, rows and one sum give the whole output"
     own_grads = own_tokens(right_grads[0]), right_grads[1].chunk(world, 1)[rank], right_grads[2].chunk(world, 0)[rank]

@@ -34,7 +34,7 @@ def log_losses(sums: list[float], counts: list[int], device: torch.device) -> tu
     mean_of_means = sum_over_ranks([means], device)[0] / world
     # Means over different numbers of tokens cannot be averaged; sums and counts can be added.
     all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
-    print(f"own loss (mean of {'tokens' if micro == 1 else 'means'}): {means:.3f}")
+    print(f"local loss (mean of {'tokens' if micro == 1 else 'means'}): {means:.3f}")
     return mean_of_means, all_sums / all_tokens, all_tokens
 
 

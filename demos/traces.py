@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 4 demos/traces.py
 
 Each library has its own names for a few algorithms. The collectives of a step
-tell which one you got. A trace is what a rank calls in forward | backward |
+tell you which one you got. A trace is what a rank calls in forward | backward |
 step: AG is all-gather, RS reduce-scatter, AR all-reduce; AG2 is an all-gather
 in a group of 2, which is smaller than the job. After the step the weights are
 those of one process under every switch.
@@ -125,7 +125,7 @@ class Trace(TorchDispatchMode):
 
 
 def train(switch: str, rows: torch.Tensor) -> tuple[Trace, list[torch.Tensor]]:
-    """Make one step with this switch; return its trace and the weights after it."""
+    """Take one step with this switch; return its trace and the weights after it."""
     rank, world = dist.get_rank(), dist.get_world_size()
     model = turn_on(switch, Model().to(rows.device))
     mine = rows if switch == "tp" else rows.chunk(world)[rank]  # the ranks of TP work on the same samples
@@ -151,7 +151,7 @@ def check(traces: dict[str, Trace]) -> None:
     assert counts["fsdp"] == (6, 3, 0), "FSDP gathers each layer in forward and again in backward"
     assert counts["fsdp kept"] == (3, 3, 0), "kept after forward, a layer is gathered once"
     assert counts["tp"] == (0, 0, 2), "TP: an all-reduce of activations in forward and one in backward"
-    assert counts["tp with sp"] == (2, 2, 1), "SP makes an all-gather and a reduce-scatter of each all-reduce of TP"
+    assert counts["tp with sp"] == (2, 2, 1), "SP turns each all-reduce of TP into an all-gather and a reduce-scatter"
     if "hsdp" in traces:
         assert traces["fsdp to 2"].parts[1].count("AG2") == 3, "kept in groups of 2, backward gathers in these groups"
         assert counts["hsdp"] == (6, 3, 3), "HSDP adds an all-reduce between the replicas for each layer"
@@ -160,7 +160,7 @@ def check(traces: dict[str, Trace]) -> None:
 def main() -> None:
     """Run one step under each switch, and compare it with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hide", action="store_true", help="call the switches a to h, and tell their names at the end")
+    parser.add_argument("--hide", action="store_true", help="call the switches a to h, and give their names at the end")
     hide = parser.parse_args().hide
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank

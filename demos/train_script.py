@@ -7,7 +7,7 @@ the demo. It runs the script twice, like a job that is stopped after two epochs
 and started again: the second run finds the checkpoint and continues. At the
 end, the result is compared with one process that was never stopped.
 Look at `first samples (epoch 0)` and at those of the later epochs, and compare
-`accuracy (own share)` with `accuracy (logged)`. --without changes one line of
+`accuracy (local share)` with `accuracy (logged)`. --without changes one line of
 the script; EDITS, in the code, shows which line, and what it becomes.
 
 Try    --without set_epoch   the same order in every epoch
@@ -121,7 +121,7 @@ def evaluate(model: torch.nn.Module, held_out: Dataset, device: torch.device) ->
         total[0] += cross_entropy(output.float(), target, reduction="sum")
         total[1] += (output.argmax(dim=1) == target).sum()
         total[2] += len(y)
-    print(f"accuracy (own share): {total[1] / total[2]:.3f}")  # only for the demo, as is the next print
+    print(f"accuracy (local share): {total[1] / total[2]:.3f}")  # only for the demo, as is the next print
     dist.all_reduce(total)  # sums first; divide once, at the end
     print(f"accuracy (logged): {total[1] / total[2]:.3f}")
     return (total[0] / total[2]).item(), (total[1] / total[2]).item()
@@ -212,7 +212,7 @@ def check_samples(data: Points, without: str | None, device: torch.device) -> No
         print(f"first samples ({which}): {' '.join(map(str, samples[:3].tolist()))}")
     times = torch.bincount(epochs[0], minlength=len(data)).to(device)
     dist.all_reduce(times)
-    print(f"own samples in an epoch: {len(epochs[0])}")
+    print(f"local samples per epoch: {len(epochs[0])}")
     print(f"times each sample is read: {times.min()} to {times.max()}")
     if without == "sampler":
         assert times.eq(dist.get_world_size()).all(), "with a sampler for one rank, every rank reads all the samples"

@@ -86,7 +86,7 @@ def train_with_join(ddp: DistributedDataParallel, batches: list, longest: int, a
         with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
             for steps in train(ddp, mine):
                 print(f"batches left (join): {len(mine) - steps}")
-            print(f"weights (own done): {show(ddp.module.weight)}")
+            print(f"weights (rank done): {show(ddp.module.weight)}")
     except RuntimeError as stopped:
         if not args.throw:
             raise

@@ -81,7 +81,7 @@ class Check:
         return [torch.randint(-50, 50, shape).float() for _ in range(self.world_size)]
 
     def delay(self, longest: float = 0.01) -> None:
-        """Sleep for a random time on this rank, so that ranks arrive in another order each time."""
+        """Sleep for a random time on this rank, so that ranks arrive in a different order each time."""
         time.sleep(self._own_random.random() * longest)
 
     @contextlib.contextmanager
@@ -115,7 +115,7 @@ class Restarts:
         job = os.environ["MASTER_PORT"] if _HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # the same in each attempt
         self.folder = Path(tempfile.gettempdir(), f"ddpquiz-lab-{os.getuid()}-{job}")
         if dist.get_rank() == 0 and _ATTEMPT == "0":
-            shutil.rmtree(self.folder, ignore_errors=True)  # of a run that failed
+            shutil.rmtree(self.folder, ignore_errors=True)  # left by a run that failed
             _remove_old_folders(self.folder.parent)
             with contextlib.suppress(FileExistsError):
                 self.folder.mkdir(mode=0o700)
@@ -207,7 +207,7 @@ def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "", b
 
     `tolerance` is relative to the largest number that is expected. `what` names the tensor, as in "`x.grad`", or says
     what was counted, such as `batches`; a count needs it. With `before`, what the tensor was before the learner's code
-    ran, the difference tells that nothing has changed it. In a claim: `assert same(x, total, what="`x`"), "the sum"`.
+    ran, the difference says that nothing has changed it. In a claim: `assert same(x, total, what="`x`"), "the sum"`.
     """
     difference = _difference(found, expected, tolerance, what, before)
     if difference and what and not isinstance(expected, torch.Tensor):
@@ -326,7 +326,7 @@ def _form_group() -> None:
 
 
 def _remove_old_folders(parent: Path) -> None:
-    """Remove what runs that failed more than an hour ago have left."""
+    """Remove what runs that failed more than an hour ago left."""
     for folder in parent.glob(f"ddpquiz-lab-{os.getuid()}-*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > 3600:
@@ -334,7 +334,7 @@ def _remove_old_folders(parent: Path) -> None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether this is a folder, no link to one, in which no other user can write."""
+    """Return whether this is a folder, not a link to one, in which no other user can write."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
@@ -416,11 +416,11 @@ def _looks(found: torch.Tensor, expected: torch.Tensor, before: torch.Tensor | N
     if not close or found.isnan().any():
         return ""
     if n > 1 and (found - n * expected).abs().max() <= n * close:
-        return f"; {n} times too large, as a sum over {n} ranks is beside a mean"
+        return f"; {n} times too large, as a sum over {n} ranks is compared with a mean"
     if n > 1 and (n * found - expected).abs().max() <= close:
-        return f"; {n} times too small, as a mean over {n} ranks is beside a sum"
+        return f"; {n} times too small, as a mean over {n} ranks is compared with a sum"
     if found.numel() > 1 and (found.sort().values - expected.sort().values).abs().max() <= close:
-        return "; the numbers are right, but stand in other places"
+        return "; the numbers are right, but are in the wrong places"
     return ""
 
 

@@ -41,7 +41,10 @@ def format_of(path: Path) -> str:
 
 
 class Saving:
-    """Writes the events of a run to disk as they arrive, because a long run has many, and makes the file at its end."""
+    """Writes the events of a run to disk as they arrive, because a long run has many, and makes the file at its end.
+
+    `show_run` in `run_display.py` calls `record` when a run begins, and `finish` when it is over.
+    """
 
     def __init__(self, path: Path) -> None:
         """UserError if the folder of the file does not exist."""
@@ -112,10 +115,9 @@ def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] 
         recent.add(event)
         count += 1
     found = script_text(state.script) if state.script.endswith(".py") else None  # a saved run may name any file
-    if report is None:
-        report = summary_sections(summarize(state.timeline, state.time, state.script))
+    account = report or summary_sections(summarize(state.timeline, state.time, state.script))
     given = PageInput(
-        events=recent.events, report=report,
+        events=recent.events, report=account, judged=bool(report),
         script=found[1] if found else None, only_broken_claims=state.only_broken_claims,
         is_cut=count > len(recent.events), path=shown_path,
     )  # fmt: skip

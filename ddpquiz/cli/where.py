@@ -16,7 +16,7 @@ from ddpquiz.cli.output import say
 from ddpquiz.diagnosis.diagnosis import Diagnosis
 from ddpquiz.diagnosis.job_diagnosis import diagnose_job
 from ddpquiz.events.run_state import RunState
-from ddpquiz.jobs.job_reader import record_of_stacks
+from ddpquiz.jobs.job_record import record_of_stacks
 from ddpquiz.jobs.stacks import stacks_as_json, stacks_of_ranks
 from ddpquiz.plural import plural
 from ddpquiz.ranks.process_stacks import stacks_of

@@ -17,9 +17,8 @@ from ddpquiz.events import saved_run
 from ddpquiz.events.event import Began
 from ddpquiz.jobs import dumped_job, log_file, rank_files, ras, stacks
 from ddpquiz.jobs.dump_file import names_a_rank
-from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.job_record import JobRecord, record_of_stacks
 from ddpquiz.jobs.log_file import LoggedError
-from ddpquiz.jobs.stacks import JobStacks
 from ddpquiz.plural import plural
 
 _OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
@@ -123,12 +122,6 @@ def _with_ras(record: JobRecord | None, found: _Found) -> JobRecord | None:
         began = Began("", (), max(1, report.ranks), "cuda", "nccl", "as RAS says")
         return JobRecord((began,), report.ranks, tuple(range(report.ranks)), source, ras=report)
     return replace(record, source=f"{record.source} and {source}", ranks=max(record.ranks, report.ranks), ras=report)
-
-
-def record_of_stacks(seen: JobStacks, source: str) -> JobRecord:
-    """A job of which nothing is known but where its ranks stand; `source` says where that was read."""
-    began = Began("", (), max(1, seen.ranks), "cpu", "unknown", "as stacks of the job say")
-    return JobRecord((began,), seen.ranks, tuple(seen.of), source, stacks=seen)
 
 
 def _left_out(found: _Found, paths: Sequence[Path], why: str) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ddpquiz.events.event import Event
+from ddpquiz.events.event import Began, Event
 from ddpquiz.jobs.log_file import JobLog
 from ddpquiz.jobs.ras import RasReport
 from ddpquiz.jobs.stacks import JobStacks
@@ -42,3 +42,9 @@ class JobRecord:
     def missing(self) -> tuple[int, ...]:
         """The ranks without a file."""
         return tuple(rank for rank in range(self.ranks) if rank not in self.present)
+
+
+def record_of_stacks(seen: JobStacks, source: str) -> JobRecord:
+    """A job of which nothing is known but where its ranks stand; `source` says where that was read."""
+    began = Began("", (), max(1, seen.ranks), "cpu", "unknown", "as stacks of the job say")
+    return JobRecord((began,), seen.ranks, tuple(seen.of), source, stacks=seen)

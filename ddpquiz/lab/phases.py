@@ -42,7 +42,10 @@ class Phase:
     rounds: int = 0
 
     def measures(self) -> dict[str, float]:
-        """What budgets may limit, by name."""
+        """What budgets may limit, by name.
+
+        A new name needs a line in `MEASURES` of `curriculum/budget_rule.py` and in `UNITS` of `lab/verdict.py`, too.
+        """
         counts = Counter(call.operation.op for call in self.calls)
         found: dict[str, float] = dict(self.values)
         found.update({f"calls_{op}": count for op, count in counts.items()})

@@ -149,6 +149,14 @@ def further_questions(concept: Concept) -> tuple[Question, ...]:
     return tuple(each for each in concept.questions if concept.more and each.level == Level.HARD)
 
 
+def missed_in_steps(concept: Concept, progress: Progress) -> list[Question]:
+    """The questions of steps that are done whose last answer was wrong, or was to ask for the solution."""
+    done = {row.item for row in progress.entries("stage") if row.given == StageState.DONE}
+    asked = [concept.asked_in(step) for number, step in enumerate(concept.steps) if step_item(concept, number) in done]
+    last = {row.item: row for row in progress.entries("answer")}
+    return [each for each in asked if isinstance(each, Question) and each.key in last and not last[each.key].credit]
+
+
 def has_seen(concept: Concept, demo: DemoLink, history: PathHistory) -> bool:
     """Whether the learner has predicted and seen the demo of a step already, here or elsewhere."""
     link, predicts = _demo(concept)

@@ -1,4 +1,4 @@
-"""One sitting with cards: which it asks, which come back on the same day, and what each key does to it.
+"""One sitting with cards: which of them it asks by its rules, which come back today, and what each key does to it.
 
 Old state, event and time in; new state out, with what is to be saved.
 """

@@ -1,4 +1,4 @@
-"""Which cards a sitting of study asks: its options, the limit of a day, and what waits for its lesson."""
+"""Collects what decides which cards are asked: the options, the limit of a day, and what waits for its lesson."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +34,13 @@ class StudyChoice:
     def a_day(self) -> int | None:
         """New cards per day; None, without a limit, where concepts were named and no number was given."""
         return self.new if self.new is not None else None if self.concept else NEW_A_DAY
+
+
+def matching_cards(catalog: Catalog, choice: StudyChoice) -> list[Card]:
+    """The cards that the options name. UserError for a concept or a track that there is not."""
+    concepts = catalog.choose(choice.concept, choice.track)
+    cards = [card for concept in concepts for card in (concept.taught_cards if choice.taught else concept.cards)]
+    return [card for card in cards if choice.level in (None, card.level)]
 
 
 def begin_study(

@@ -1,4 +1,4 @@
-"""A run under torchrun's agent, seen from the launcher: the agent starts the ranks, and starts them again."""
+"""Begins every run; with restarts, torchrun's agent stands between: it starts the ranks, and starts them again."""
 
 from dataclasses import replace
 

@@ -595,7 +595,7 @@ class Page {
       ),
     );
     this.drawEnding();
-    this.drawReport(data.report);
+    this.drawReport(data.report, data.judged);
   }
 
   drawEnding() {
@@ -632,10 +632,10 @@ class Page {
     return [...parts, ...paths.map(([who, path]) => element("p", { class: "quiet" }, `rank ${who}  ${path}`))];
   }
 
-  drawReport(sections) {
+  drawReport(sections, judged) {
     const box = byId("report");
     box.hidden = !sections.length;
-    if (!sections[0]?.title.startsWith("Time by rank")) {
+    if (judged) {
       byId("report-title").textContent = "The verdict";
       box.open = true;
     }

@@ -27,7 +27,7 @@ from ddpquiz.events.run_steps import beginnings, describe_next, steps, time_befo
 from ddpquiz.events.source_text import source_line
 from ddpquiz.events.summary_sections import Section
 from ddpquiz.events.timeline import Span, Timeline
-from ddpquiz.terminal.kit.style import plain
+from ddpquiz.safe_text import plain
 
 PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
 _SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85; LETTERS in run.js has the same
@@ -38,11 +38,13 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 class PageInput:
     """What a page is made of: events of a run that is over, its sections on top, and the text of its script.
 
-    `path` writes the path of a file for the reader.
+    With `judged`, the sections are a diagnosis; otherwise they say where the time went. `path` writes the path of a
+    file for the reader.
     """
 
     events: Sequence[Event]
     report: Sequence[Section] = ()
+    judged: bool = False
     script: str | None = None
     only_broken_claims: bool = False
     is_cut: bool = False  # the events before these are no longer known
@@ -129,6 +131,7 @@ def run_data(given: PageInput) -> dict[str, Any]:
         "reason": began.reason if began else "",
         "ranks": whole.ranks,
         "report": [asdict(section) for section in given.report],
+        "judged": given.judged,
         "source": given.script.splitlines() if given.script is not None else None,
         "frames": _frames(given, logs),
         "logs": logs.as_json(),

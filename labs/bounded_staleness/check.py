@@ -24,8 +24,8 @@ jobs = 0
 class Job:
     """What one worker computes, and when: one worker is so slow that all others get as far ahead as they may.
 
-    A gradient has an entry for each rank and some more. That of the rank says that this worker has made one more step,
-    so the weights tell whose gradients they contain.
+    A gradient has an entry for each rank and some more. The one for its own rank says that this worker has taken one
+    more step, so the weights show whose gradients they contain.
     """
 
     def __init__(self, gradients: torch.Tensor, slow: int, bound: int) -> None:
@@ -88,7 +88,7 @@ for _ in check.seeds():
         gradients = torch.randint(-50, 50, (n, STEPS, n + 3)) / RATE
         gradients[:, :, :n] = torch.eye(n).unsqueeze(1) / -RATE
         jobs += 1
-        dist.barrier()  # no worker begins before the server has finished with the job before
+        dist.barrier()  # no worker begins before the server has finished with the previous job
         weights, job = torch.zeros(n + 3), Job(gradients[rank], slow, bound)
         if rank == 0:
             check.delay(0.003)
@@ -103,7 +103,7 @@ for _ in check.seeds():
             dist.barrier()
         else:
             check.learner.work(job.gradient_of, weights, STEPS)
-            dist.barrier()  # a server that is wrong is told rather than the weights that it sent
+            dist.barrier()  # report a wrong server rather than the weights that it sent
             for step, found in enumerate(job.seen):
                 assert found[rank] == step or differs(
                     f"the weights for step {step} contain {found[rank]:g} gradients of this rank, expected {step}"

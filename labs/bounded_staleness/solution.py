@@ -33,7 +33,7 @@ def serve(weights: torch.Tensor, steps: int, bound: int, rate: float) -> None:
     workers = range(1, dist.get_world_size())
     # how many steps each worker has finished
     finished = dict.fromkeys(workers, 0)
-    waiting = set(workers)  # who waits for the weights of its next step
+    waiting = set(workers)  # waiting for the weights for their next step
     gradient = torch.empty_like(weights)
 
     # lab: write until all steps are finished: answer the workers that may begin a step, then apply the next gradient

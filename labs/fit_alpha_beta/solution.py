@@ -46,7 +46,7 @@ def predict(size: int, n: int, alpha: float, beta: float) -> float:
     `alpha` is the latency of a message in seconds, and `beta` the seconds that
     each byte of it takes.
     """
-    # lab: write a ring sends 2 (n-1) messages after each other; how long is each?
+    # lab: write a ring sends 2 (n-1) messages one after the other; how long is each?
     return 2 * (n - 1) * (alpha + size / n * beta)
     # lab: end
 

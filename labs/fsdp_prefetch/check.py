@@ -73,7 +73,7 @@ for _ in check.seeds():
                 "each rank has its rows of the mean gradient"
             )
         with torch.no_grad():
-            for shard, weight in zip(shards, weights, strict=True):  # gradients go on to add up in the second step
+            for shard, weight in zip(shards, weights, strict=True):  # gradients keep adding up in the second step
                 shard -= 0.1 * shard.grad
                 weight -= 0.1 * weight.grad / n
 

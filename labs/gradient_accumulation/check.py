@@ -76,7 +76,7 @@ for _ in check.seeds():
         with ddp.no_sync():
             raise error
     except ValueError as caught:
-        if caught is not error:  # one of the learner's code
+        if caught is not error:  # an error from the learner's code
             raise
     model.zero_grad()
     reference.zero_grad()

@@ -29,10 +29,10 @@ class AccumulatingDDP(nn.Module):
         """A backward inside this context sends nothing; it only adds to this
         rank's gradients.
 
-        Afterwards everything is as before, also if the block inside raised an
+        Afterwards everything is as before, even if the block inside raised an
         error or was part of another `no_sync`.
         """
-        # lab: write switch `self.synchronizes` off for the block, and put it back in any case
+        # lab: write switch `self.synchronizes` off for the block, and put it back whatever happens
         before = self.synchronizes
         self.synchronizes = False
         try:
@@ -42,7 +42,7 @@ class AccumulatingDDP(nn.Module):
         # lab: end
 
     def ready(self, parameter: nn.Parameter) -> None:
-        """Is called in each backward, when the gradient of `parameter` holds
+        """Called in each backward, when the gradient of `parameter` holds
         what this backward added to it.
         """
         # lab: write begin to average this gradient over the ranks, unless in `no_sync`

@@ -76,7 +76,7 @@ def planned(sizes: list[int], capacity: int) -> list[list[int]]:
 
 for _ in check.seeds():
     drawn = [check.random.randrange(1, 14) for _ in range(10)]
-    # Exact fits, parameters that are too large, such a one at the end, one of float64 at place 1, and sizes by chance.
+    # Exact fits, parameters that are too large, one of these at the end, a float64 one at place 1, and random sizes.
     cases = ([10, 4, 6, 2, 8], 40), ([3, 30, 2, 2, 30, 30, 1], 80), ([2, 3, 30], 80), ([3, 3, 2], 32), (drawn, 60)
     for case, (numbers, capacity) in enumerate(cases):
         dtypes = [torch.float64 if (case, at) == (3, 1) else torch.float32 for at in range(len(numbers))]

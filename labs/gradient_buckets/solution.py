@@ -58,7 +58,7 @@ class BucketedDDP(nn.Module):
         return self.module(*args)
 
     def ready(self, parameter: nn.Parameter) -> None:
-        """Is called in backward, as soon as the gradient of `parameter` is
+        """Called in backward, as soon as the gradient of `parameter` is
         complete.
         """
         # lab: write count the gradient, and send every bucket that may go now, in the order of the plan

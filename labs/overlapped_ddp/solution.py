@@ -1,4 +1,4 @@
-"""Data parallelism that sends each gradient as soon as it is there, while
+"""Data parallelism that sends each gradient as soon as it is ready, while
 backward goes on.
 """
 
@@ -28,7 +28,7 @@ class OverlappedDDP(nn.Module):
         return self.module(*args)
 
     def begin(self, parameter: nn.Parameter) -> None:
-        """Is called in backward, as soon as the gradient of `parameter` is
+        """Called in backward, as soon as the gradient of `parameter` is
         complete.
         """
         # lab: write begin to sum this gradient over all ranks, without waiting for it

@@ -1,4 +1,4 @@
-"""Checks 1F1B: the gradients of the whole batch, with few micro-batches in flight.
+"""Checks 1F1B: the gradients of the whole batch, with only a few micro-batches in flight.
 
 torchrun --nproc-per-node 4 labs/pipeline_1f1b/check.py pipeline_1f1b.py --seed 7
 """

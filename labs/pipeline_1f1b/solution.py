@@ -1,4 +1,4 @@
-"""One training step of a pipeline with the schedule 1F1B: one micro-batch
+"""One training step of a pipeline with the 1F1B schedule: one micro-batch
 forward, one backward.
 """
 

@@ -18,7 +18,7 @@ def train(
     """Train `model` in place on this rank's batches of each epoch, with SGD
     and all other ranks.
 
-    After each epoch rank 0 measures which share of the validation batch its
+    After each epoch rank 0 measures what share of the validation batch its
     model classifies correctly, in evaluation mode. Return these shares on rank
     0 and an empty list on all other ranks.
     """

@@ -18,7 +18,7 @@ LONGEST = timedelta(seconds=1)  # for the other ranks to make the same call; aft
 
 
 class Calls:
-    """Compares each call of new_group with those of the other ranks before torch gets it and could wait forever."""
+    """Compares each call to new_group with those of the other ranks before torch gets it and could wait forever."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,7 +32,7 @@ class Calls:
             mine, *others = self._all_ranks(sorted(range(dist.get_world_size()) if ranks is None else ranks))
             other = next((number for number, each in enumerate(others, 1) if each != mine), 0)
             assert not other or differs(
-                f"call {self.count} of new_group: rank 0 makes {mine}, rank {other} makes {others[other - 1]}"
+                f"call {self.count} to new_group: rank 0 makes {mine}, rank {other} makes {others[other - 1]}"
             ), "all ranks make the same groups in the same order"
         return self.new_group(ranks, *args, **options)
 

@@ -11,8 +11,8 @@ def smooth(piece: torch.Tensor, steps: int) -> None:
     neighbors, `steps` times.
 
     Rank `r` holds the `r`-th piece of a rod; the neighbor of an end value lies
-    on the rank beside it. The two ends of the whole rod have one neighbor less
-    and keep their values. Each piece has two values or more.
+    on the rank beside it. The two ends of the whole rod have one fewer
+    neighbor and keep their values. Each piece has two values or more.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     left, right = rank - 1, rank + 1

@@ -12,7 +12,7 @@ def train(
     """Move `weight` toward the mean of all samples, and return the losses that
     rank 0 reports.
 
-    Each rank has its own batches, and all ranks have equally many. The loss is
+    Each rank has its own batches, the same number on all ranks. The loss is
     the mean squared distance to the samples of a batch. In each step whose
     number is divisible by `every`, from step 0 on, rank 0 reports the mean
     loss over all ranks before the step; all other ranks return an empty list.

@@ -31,7 +31,7 @@ for seed in check.seeds():
         batches = list(check.learner.read(dataset, epochs, 4, seed))
     again = list(check.learner.read(dataset, epochs, 4, seed))
     assert same(len(batches), epochs * each // 4, what=f"batches in {epochs} epochs"), (
-        "each rank reads equally many batches in every epoch"
+        "each rank reads the same number of batches in every epoch"
     )
     read = torch.stack([batch for batch, _ in batches]).view(epochs, each)
     noise = torch.cat([drawn for _, drawn in batches])

@@ -38,7 +38,7 @@ for _ in check.seeds():
     with check.phase("epoch", steps=max(counts)):
         used = check.learner.train_epoch(model, mine, RATE)
     assert same(used, counts[rank], what="batches used"), "every rank uses all of its batches"
-    dist.barrier()  # a rank that left batches out is told rather than weights, which differ on all ranks
+    dist.barrier()  # report a rank that left batches out rather than weights, which differ on all ranks
     for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
         assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
             "all ranks end with the weights of one process that saw every batch"

@@ -1,4 +1,4 @@
-"""One epoch of data-parallel training on ranks that do not have equally many
+"""One epoch of data-parallel training on ranks that have different numbers of
 batches.
 """
 

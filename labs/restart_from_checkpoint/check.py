@@ -1,4 +1,4 @@
-"""Checks that a training whose ranks are killed goes on as one that nobody disturbed.
+"""Checks that a training run whose ranks are killed goes on like one that nobody disturbed.
 
 torchrun --nproc-per-node 4 --max-restarts 1 labs/restart_from_checkpoint/check.py restart_from_checkpoint.py --seed 7
 """
@@ -18,13 +18,13 @@ check = Check("Job", "train", "save", "load", moment="step")
 n, rank = check.world_size, check.rank
 restarts = Restarts()
 disk = Disk(restarts)
-losses: list[float] = []  # of the steps that this process has made
+losses: list[float] = []  # of the steps that this process has taken
 *_, seed = check.seeds()  # the last one: all ranks are killed once only
 killed = 2 * EVERY + seed % 2  # the step in which one rank is killed, after two checkpoints
 
 
 def new_job(start: int):
-    """Return a job whose model is the same on all ranks, and leave random numbers of its own to each rank."""
+    """Return a job whose model is the same on all ranks, and give each rank random numbers of its own."""
     torch.manual_seed(seed)
     layers = nn.Linear(WIDTH, 32), nn.Tanh(), nn.Dropout(0.3), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 1)
     model = nn.Sequential(*layers)
@@ -77,7 +77,7 @@ if restarts.stage == 0:
     disk.fatal, restarts.stage = 0, 1  # nobody was killed in a save that wrote nothing
     dist.barrier()
 
-# 2. The second attempt, in new processes, beside a training that nobody disturbs.
+# 2. The second attempt, in new processes, beside a training run that nobody disturbs.
 undisturbed = new_job(0)
 train_undisturbed(undisturbed)
 expected = list(losses)
@@ -96,7 +96,7 @@ for step, loss in enumerate(losses, first):
     ), "after a restart, each step has the loss that it has without one"
 for (name, ours), theirs in zip(job.model.named_parameters(), undisturbed.model.parameters(), strict=True):
     assert same(ours, theirs, tolerance=1e-4, what=f"`{name}`"), (
-        "at the end the weights are those of a training without a restart"
+        "at the end the weights are those of a training run without a restart"
     )
 
 # 3. What a save sends, and that it is done when it returns on any rank, although the disk is slow.

@@ -9,7 +9,7 @@ from torch import nn
 
 def all_gather(x: torch.Tensor) -> torch.Tensor:
     """Return the rows of all ranks in one tensor, in the order of the ranks;
-    all bring equally many.
+    all bring the same number.
     """
     n = dist.get_world_size()
     whole = x.new_empty(n * len(x), x.shape[1])
@@ -28,8 +28,8 @@ def reduce_scatter(x: torch.Tensor) -> torch.Tensor:
 
 
 class Gather(torch.autograd.Function):
-    """Takes own tokens and returns those of all ranks. Each rank then computes
-    its own part of what follows.
+    """Takes this rank's tokens and returns those of all ranks. Each rank then
+    computes its own part of what follows.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Checks a sharded checkpoint: loaded by other numbers of ranks, and after ranks were killed while they saved.
+"""Checks a sharded checkpoint: loaded by different numbers of ranks, and after ranks were killed while they saved.
 
 torchrun --nproc-per-node 4 --max-restarts 2 labs/sharded_checkpoint/check.py sharded_checkpoint.py --seed 7
 """
@@ -43,7 +43,7 @@ n, rank = check.world_size, check.rank
 restarts = Restarts()
 disk = Disk(restarts)
 
-# 1. Two checkpoints without a failure, loaded by several numbers of ranks.
+# 1. Two checkpoints without a failure, loaded by different numbers of ranks.
 for seed in check.seeds():
     if restarts.stage:
         continue  # this was checked before a rank was killed
@@ -83,7 +83,7 @@ for stage in range(restarts.stage, 3):
         begin, end = spans(ranks)[rank % ranks]
         found = load_after_kill(folder, ranks)
         assert found is not None, "after a rank was killed in the middle of a save, there is a checkpoint to load"
-        dist.barrier()  # a rank that finds nothing is what is told, not another that finds torn numbers
+        dist.barrier()  # report a rank that finds nothing, not another that finds torn numbers
         assert found[0] in (2 * stage - 1, 2 * stage) or differs(
             f"`load` found step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
         ), "after an interrupted save, `load` finds the checkpoint before it or the new one"

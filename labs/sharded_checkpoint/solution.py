@@ -44,8 +44,8 @@ def load(folder: Path, rank: int, n: int) -> tuple[int, torch.Tensor]:
     """Return the step of the last whole checkpoint, and the shard of rank
     `rank` of `n`.
 
-    Another number of ranks may have saved it. A process calls this alone, and
-    reads only the files that it needs.
+    A different number of ranks may have saved it. A process calls this alone,
+    and reads only the files that it needs.
     """
     # lab: write find the last checkpoint, and put the shard together from the files that have a part of it
     latest = json.loads((folder / "latest").read_text())

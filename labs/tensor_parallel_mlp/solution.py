@@ -34,7 +34,7 @@ class Leave(torch.autograd.Function):
     @staticmethod
     def forward(context, partial: torch.Tensor) -> torch.Tensor:
         # lab: write each rank has a part of every output: return the whole
-        # A clone: all_reduce works in place, and the function before may have saved its output for its backward.
+        # A clone: all_reduce works in place, and the one before it may have saved its output for its backward.
         total = partial.clone()
         dist.all_reduce(total)
         return total

@@ -17,8 +17,8 @@ def token_mean_loss(
 
     `logits` has the shape (sequences, length, vocabulary), `labels` the shape
     (sequences, length). After backward the gradients are averaged over the
-    ranks, as DDP does it; they must be those of the mean cross-entropy over
-    all tokens of all ranks. Places with the label `IGNORED` are no tokens. A
+    ranks, as DDP does; they must be those of the mean cross-entropy over
+    all tokens of all ranks. Places with the label `IGNORED` are not tokens. A
     rank may have none; together the ranks have some.
     """
     # lab: write weight this rank's loss by its share of all tokens, and allow for the mean over ranks that follows

@@ -1,4 +1,4 @@
-"""Checks a broadcast by a tree: every rank has the data, after few rounds of messages.
+"""Checks a broadcast by a tree: every rank has the data, after a small number of rounds of messages.
 
 torchrun --nproc-per-node 4 labs/tree_broadcast/check.py tree_broadcast.py --seed 7
 """

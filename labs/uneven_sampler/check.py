@@ -70,12 +70,12 @@ for seed in check.seeds():
     torch.rand(7)
     again = of_all_ranks(batches(samples, size, seed, 3)) == first
     if not again:
-        differs(f"a second call with seed {seed} and epoch 3 gives another order than the first")
+        differs(f"a second call with seed {seed} and epoch 3 gives a different order than the first")
     assert again, "seed and epoch alone decide the order"
     for other_seed, other_epoch in ((seed, 4), (seed + 10, 3)):
         changed = of_all_ranks(batches(samples, size, other_seed, other_epoch)) != first
         if not changed:
             differs(f"seed {other_seed}, epoch {other_epoch} gives the order of seed {seed}, epoch 3")
-        assert changed, "another epoch, and another seed, gives another order"
+        assert changed, "a different epoch, or a different seed, gives a different order"
 
 check.end()

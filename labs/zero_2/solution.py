@@ -21,7 +21,7 @@ class ZeroTwo:
     def __init__(self, parameters: list[nn.Parameter], rate: float) -> None:
         self.parameters, self.rate = parameters, rate
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
-        # of the parts
+        # for this rank's part of each parameter
         self.gradients = {parameter: torch.zeros(self.length(parameter)) for parameter in parameters}
         self.momenta = {parameter: torch.zeros(self.length(parameter)) for parameter in parameters}
         for parameter in parameters:

@@ -26,7 +26,7 @@ SENTENCES = {
     ),
     "receives in turn": "Rank 1 is slow here on purpose; line {line} waits for it alone. Receive from whoever comes first.",
     "step by step": "Rank 1 is slow here on purpose; line {line} waits for it alone. Receive from whoever comes first.",
-    "answers also those who have finished": "Line {line} sends weights to rank 2, which has finished all its 4 steps.",
+    "also answers those that have finished": "Line {line} sends weights to rank 2, which has finished all its 4 steps.",
 }
 
 

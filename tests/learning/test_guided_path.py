@@ -316,8 +316,11 @@ def test_a_real_path_with_a_run_in_its_lesson_and_a_lab(tmp_path):
     terminal.press("\r", "step 4 of 8")
     for step in (5, 6, 7, 8):
         terminal.press("s", f"step {step} of 8")
+    terminal.press("s", "Question 1/1 · once more", "You missed this question in the lesson")
     done = terminal.press("s", "2 cards +▸ next", r"This lesson has \d+ new cards")
     assert "You can now" not in done  # most of its steps were skipped
+    terminal.press("m", "Synchronous.* · more")
+    terminal.press("\x1b", "2 cards +▸ next")
     terminal.press("t", r"Question 1/\d+ · easy · Synchronous")
     terminal.press("q", "2 cards +▸ next", "1-3 stage · n next lesson · t test")
     assert "come next" not in terminal.press("s", "Next is stage 3 of 3")

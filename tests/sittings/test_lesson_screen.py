@@ -21,13 +21,15 @@ from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, 
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery
-from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path, save_seen
+from ddpquiz.learning.guided_path import StageName, guided_path, load_history, missed_in_steps, next_path, save_seen
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.content_check import run_listings
 from ddpquiz.ranks.content_runner import Observed, begin_listing
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
+from ddpquiz.terminal.sittings.more_screen import MoreScreen
 from ddpquiz.terminal.sittings.path_screen import PathScreen
+from ddpquiz.terminal.sittings.quiz_screen import once_more
 from ddpquiz.terminal.sittings.rank_runner import DemoOutcome
 
 DAY = study_day(START)
@@ -525,7 +527,7 @@ def test_after_skipping_most_steps_the_end_says_what_comes_back_and_not_what_one
 The ring
 │ An idea.
 
-1 lesson  ✓ done  4 steps to read, answer and run
+1 lesson  ✓ done  4 steps to read, answer and run; m reads more
 2 cards   ▸ next  3 cards
 
 This lesson has 3 new cards. Recall them now, or leave them to `ddpquiz study`,
@@ -537,9 +539,8 @@ enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q qui
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
     said = "3 new cards. You have begun 11 cards today, which is enough for one day: `ddpquiz study` shows them on other days."
     assert said in " ".join(screen(seat).split())
-    assert screen(seat).endswith("\nenter next lesson · 1-2 stage · t test · / look up · ? help · q quit"), (
-        "enter does what it says"
-    )
+    enter = "\nenter next lesson · 1-2 stage · t test · m more · / look up · ? help · q quit"
+    assert screen(seat).endswith(enter), "enter does what it says"
     for card in ("one", "two"):
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)
@@ -591,17 +592,45 @@ def test_a_skipped_step_says_how_to_go_back_and_is_done_once_it_is_done(progress
     ]
 
 
-def test_more_can_be_read_from_any_step_and_is_offered_in_the_last(progress):
+def test_more_can_be_read_from_any_step_and_is_offered_in_the_last_and_after_the_lesson(progress, monkeypatch):
+    opened = []
+    monkeypatch.setattr(MoreScreen, "show", lambda more, _: opened.append(screen(more)))
     seat = lesson(progress)
     assert "more" not in screen(seat).splitlines()[-1]
     assert "read the extra pages" in screen(press(seat, "?"))
     press(seat, "escape", "m")
-    assert "A second example." in screen(seat)
-    press(seat, "m")
+    assert opened == ["The ring · more\n\nA second example.\nesc back · ? help"]
     assert "All ranks add up." in screen(seat)
-    press(seat, "m")
-    assert seat.go_on_in(seat.context, 0)  # after the learner left from the further pages
-    assert "All ranks add up." in screen(seat)
+    path_screen = PathScreen(context(progress, concepts=(STEPS,)), STEPS)
+    press(path_screen.lesson, "escape")
+    path_screen.leave_lesson(path_screen.lesson)
+    assert "m does nothing here" in screen(press(path_screen, "m"))
+    press(seat, "s", "s", "s", "s")
+    after = PathScreen(context(progress, concepts=(STEPS,)), STEPS)
+    assert "1 lesson  ✓ done  4 steps to read, answer and run; m reads more" in screen(after)
+    press(after, "m")
+    assert len(opened) == 2
+
+
+def test_what_was_missed_in_the_steps_is_asked_once_more_at_the_end_until_it_is_right(progress):
+    def missed():
+        return [each.id for each in missed_in_steps(STEPS, progress)]
+
+    seat = lesson(progress, 1)
+    press(seat, "enter", "x")
+    assert missed() == []  # its step is not over
+    press(seat, "enter")
+    assert missed() == ["bytes"]
+    session = context(progress, seat.context.clock, concepts=(STEPS,))
+    asked = once_more(session, missed_in_steps(STEPS, progress))
+    assert "Question 1/1 · once more" in screen(asked)
+    assert "You missed this question in the lesson. Nothing counts here." in screen(asked)
+    posed = asked.quiz.posed
+    press(asked, str(1 + [posed.question.options[place].right for place in posed.shown].index(True)))
+    assert not asked.closed  # the verdict is on the screen
+    press(asked, "enter")
+    assert asked.closed
+    assert (missed(), progress.last_answers()) == ([], [])
 
 
 def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():
@@ -670,7 +699,10 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("1", "bytes sent +1800 +1800 +1800 +1800", "✗ yours|✓ right", "less than twice the", "enter finish")
     terminal.press("d", "done in", "time    ━ compute")
     terminal.press("\r", "bytes sent +1800", "enter finish")
-    terminal.press("\r", "You can now say what an all-reduce leaves", "This lesson has 5 new cards", "▸ next")
+    terminal.press("\r", "Question 1/2 · once more", "You missed these 2 questions in the lesson.")
+    terminal.press("x", "Question 1/2", "enter next")
+    terminal.press("\r", "Question 2/2 · once more")
+    terminal.press("q", "You can now say what an all-reduce leaves", "This lesson has 5 new cards", "▸ next")
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"
@@ -679,7 +711,7 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     ]  # fmt: skip
     with closing(Progress(pack_home)) as progress:
         assert progress.last_answers() == []
-        assert len(progress.entries("answer")) == 3
+        assert len(progress.entries("answer")) == 4
 
 
 def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, tmp_path):

@@ -12,13 +12,12 @@ from sample_sittings import context, press, screen, spoken, studying
 from ddpquiz.curriculum.concept import LessonStep, Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
-from ddpquiz.learning.guided_path import load_history
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.learning.study_choice import StudyChoice, begin_study
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study_screen
-from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
+from ddpquiz.terminal.sittings.more_screen import MoreScreen
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
@@ -96,13 +95,12 @@ def test_new_cards_that_only_further_pages_tell_wait_until_their_end_was_seen(pr
     assert (asked(), new()) == (["one"], 1)
     for choice in ({"concept": ["ring"]}, {"level": "hard"}, {"track": "collectives"}, {"every": True}):
         assert asked(**choice) == ["hard", "one"], choice
-    lesson = LessonScreen(context(progress, concepts=(ring,)), ring, load_history(progress, study_day(START)))
-    press(lesson, "m")
-    lesson.more = True  # there is more below the screen, so that the learner leaves before the end
-    press(lesson, "escape")
+    further = MoreScreen(context(progress, concepts=(ring,)), ring, back_to="the step")
+    further.more = True  # there is more below the screen, so that the learner leaves before the end
+    press(further, "escape")
     assert (progress.entries("stage"), asked()) == ([], ["one"])
-    lesson.more = False
-    press(lesson, "m", "escape", "m")
+    further.more = False
+    press(further, "m", "escape")
     assert [(row.item, row.given) for row in progress.entries("stage")] == [("ring/more", "done")]
     assert (asked(), new()) == (["hard", "one"], 2)
 

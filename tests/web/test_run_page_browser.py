@@ -16,6 +16,7 @@ from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_steps import EventCursor, beginnings, steps, time_before
+from ddpquiz.events.summary_sections import Section
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step
@@ -173,6 +174,22 @@ def test_hostile_text_stays_text(opened, tmp_path):
     assert page.locator("#title").inner_text() == "</title><h1>t"
     assert "\u202e" not in page.content()
     assert (view.complaints, len(view.requests)) == ([], 1)
+
+
+def test_a_diagnosis_is_called_a_verdict_and_opened_and_what_made_ranks_wait_is_not(opened, tmp_path):
+    straggler = list(saved_run.read(recordings_dir() / "straggler.json"))
+    judged = saving.page_of(
+        straggler, RunState.after(straggler), [Section(title="Rank 2 is late", sentences=("It is.",))]
+    )
+    (tmp_path / "judged.html").write_text(judged, "utf-8")
+    pages = page_of(straggler, tmp_path / "run.html"), tmp_path / "judged.html"
+    found = []
+    for path in pages:
+        page = opened().goto(path)
+        report = page.locator("#report")
+        found.append((page.locator("#report-title").inner_text(), report.get_attribute("open") is not None))
+    assert found == [("Where the time went", False), ("The verdict", True)]
+    assert "What made ranks wait" in pages[0].read_text("utf-8")
 
 
 def test_keys_go_through_the_run_as_in_the_terminal(opened, ring):

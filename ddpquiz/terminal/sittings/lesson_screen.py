@@ -15,19 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
-from ddpquiz.learning.guided_path import StageName, StageState, further_pages, has_seen, save_seen, step_item
+from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_seen, step_item
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, leave_to
-from ddpquiz.terminal.kit.layout import MEASURE, Barred, Brief, columns, header, shown_path, spaced
+from ddpquiz.terminal.kit.layout import Barred, Brief, columns, header, shown_path, spaced
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.typing_screen import command_line
@@ -42,11 +41,11 @@ from ddpquiz.terminal.pages.lesson_steps import (
     listing_view,
     markdown_of,
     result_parts,
-    script_notes,
     text_parts,
     values_table,
 )
 from ddpquiz.terminal.sittings import question_view
+from ddpquiz.terminal.sittings.more_screen import MORE, MoreScreen, count_pages
 from ddpquiz.terminal.sittings.question_view import AnswerScreen, Entry
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import LOOK, PROOF, SittingContext, SittingScreen
@@ -66,13 +65,8 @@ _TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays
 _SKIP = Hotkey("s", "skip", "skip the rest of this step")
 _REASONS = Hotkey("space", "all reasons", "show why the other answers are wrong, the steps to the answer, and a check")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
-_CLOSE = Hotkey("esc", "back", "back to the step (or enter, u, m)", also=("m", "enter", "u", "backspace"))
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
-_MORE = (
-    "read the extra pages: more examples, measurements, rare details; once you have read them to the end, `study` has "
-    "cards on them, too"
-)
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
 
 
@@ -132,7 +126,6 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._at = 0  # the page of the step
         self._visits: dict[int, _Visit] = {}
         self._own: tuple[str, Observed] | None = None  # the learner's own version of the listing, and what it showed
-        self._reads_more = False
         self._started: _Started | None = None
         self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
         self._more_pages: dict[tuple[int, int], int] = {}  # by size of the screen
@@ -143,7 +136,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if self.number != step or self._started:
             return False
         self.context, self._since = context, context.clock()
-        self.left = self.leaves_path = self.helping = self.escaped = self._reads_more = False
+        self.left = self.leaves_path = self.helping = self.escaped = False
         return True
 
     # Where the learner is.
@@ -203,7 +196,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         visit = self.visit
         busy = self._started is not None
         own = id(self._own) if self._own else 0
-        reads = self._reads_more, visit.reads_reasons
+        reads = visit.reads_reasons
         return self.number, self._at, visit.answer is None, visit.is_turned, visit.grade, own, reads, busy
 
     @property
@@ -215,10 +208,6 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return self.visit.quiz.hints if self.visit.quiz else 0
 
     @property
-    def reading(self) -> bool:
-        return self._reads_more
-
-    @property
     def turning(self) -> tuple[str, ...]:
         return () if self._asks_now or self._is_brief else ("enter", "space")
 
@@ -226,7 +215,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _is_brief(self) -> bool:
         """Whether an answer is shown without what the screen has no room for: the reasons of all other answers."""
         answer = self.visit.answer
-        if self.page is not _Page.ASK or self._own or self._reads_more or self.visit.reads_reasons:
+        if self.page is not _Page.ASK or self._own or self.visit.reads_reasons:
             return False
         if answer is None or answer.gave_up:
             return False
@@ -267,11 +256,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         head = header(self._place, self.concept.title)
-        return self._more() if self._reads_more else Group(head, Text(), self._drawn(), Text())
-
-    def _more(self) -> RenderableType:
-        more, notes = self.concept.more, script_notes(self.concept.more, self.concept.id)
-        return Group(header(self.concept.title, "more"), Text(), *spaced([markdown_of(more), *notes]))
+        return Group(head, Text(), self._drawn(), Text())
 
     def _drawn(self) -> RenderableType:
         step = self.step
@@ -402,8 +387,6 @@ class LessonScreen(AnswerScreen, SittingScreen):
     # The keys.
 
     def keys(self) -> list[Hotkey]:
-        if self._reads_more:
-            return [_CLOSE, HELP, self.leave]
         if self._started:
             return [_STOP, HELP, self.leave]
         if self.page is _Page.ASK and self.answering:
@@ -422,7 +405,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         return [*hint, _TEXT, Hotkey("x", "solution", "show the solution"), _SKIP, HELP, *stages, self.leave]
 
     def all_keys(self) -> list[Hotkey]:
-        reads = not (self._is_last or self._reads_more or self._started or self.answering)
+        reads = not (self._is_last or self._started or self.answering)
         early = [self._more_key] if self.concept.more and reads else []
         return [*self._grade_keys(), *early, *super().all_keys()]
 
@@ -492,7 +475,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _more_key(self) -> Hotkey:
         """The key that shows more, named with its length where there is room for that."""
         pages = self._more_pages.get(_size(), 0)
-        return Hotkey("m", f"more: {pages} pages" if pages > 1 and self.page is _Page.TEXT else "more", _MORE)
+        return Hotkey("m", f"more: {pages} pages" if pages > 1 and self.page is _Page.TEXT else "more", MORE)
 
     @property
     def _must_ask(self) -> bool:
@@ -507,14 +490,12 @@ class LessonScreen(AnswerScreen, SittingScreen):
         match key:
             case "q":
                 self.left = self.leaves_path = True
-            case _ if self._reads_more:
-                self._close_more(key)
             case _ if self._started:
                 self._press_while_running(key)
             case "escape":
                 self.left = True
             case "m" if self.concept.more:
-                self._reads_more = True
+                self._leave(lambda: MoreScreen(self.context, self.concept, back_to="the step").show(console()))
             case "u":
                 self._back()
             case "/":
@@ -624,14 +605,6 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self._own = None
         self.entry = self.visit.entry if self.page is _Page.ASK else Entry()
 
-    def _close_more(self, key: str) -> None:
-        """Leave the further pages by some keys; once their end was on the screen, study asks cards on them."""
-        item = further_pages(self.concept)
-        if not self.more and item not in self.history.stages:
-            self.context.progress.stage(item, StageState.DONE, self.context.clock())
-            self.history.stages[item] = StageState.DONE
-        self._reads_more = key not in ("m", "enter", "u", "escape", "backspace")
-
     def _back(self) -> None:
         if self._own:
             self._own = None
@@ -686,7 +659,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     @property
     def answering(self) -> Posed | None:
         """The question that keys answer now."""
-        if self.page is not _Page.ASK or self._own or self._reads_more or not isinstance(self.asked, Question):
+        if self.page is not _Page.ASK or self._own or not isinstance(self.asked, Question):
             return None
         return None if self.visit.answer else self._quiz().posed
 
@@ -745,8 +718,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         The first frame does not wait until it is known how long `more` is.
         """
         if self.concept.more and _size() not in self._more_pages and not keys.waiting():
-            rows = len(console().render_lines(Constrain(self._more(), MEASURE), pad=False))
-            self._more_pages[_size()] = Screen.pages(rows, console().height)
+            self._more_pages[_size()] = count_pages(self.concept)
             return None
         while self._started:
             if self._advance():

@@ -19,6 +19,7 @@ from ddpquiz.learning.guided_path import (
     StageState,
     guided_path,
     load_history,
+    missed_in_steps,
     next_path,
     route,
 )
@@ -32,6 +33,7 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
+from ddpquiz.terminal.sittings.more_screen import MORE, MoreScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen
 
@@ -73,6 +75,9 @@ class PathScreen(SittingScreen):
                         lesson.loop(screen, keys)
                     finally:  # also after ctrl+c, since the summary says where the lesson goes on
                         self.leave_lesson(lesson)
+                    if lesson.finished:
+                        self._away = keys.suspended
+                        self._ask_missed()
                 else:
                     self.loop(screen, keys)
 
@@ -83,6 +88,13 @@ class PathScreen(SittingScreen):
             self.context.open_lessons[lesson.concept.id] = lesson
         self._look_again()
         self.left = lesson.leaves_path
+
+    def _ask_missed(self) -> None:
+        """Ask what the learner missed in the steps of the lesson once more, now that all of them were gone through."""
+        if missed := missed_in_steps(self.path.concept, self.context.progress):
+            from ddpquiz.terminal.sittings.quiz_screen import once_more  # the lesson does not wait for it
+
+            self._visit(lambda: once_more(replace(self.context, back_to="stages"), missed).show(console()))
 
     @property
     def closed(self) -> bool:
@@ -125,10 +137,17 @@ class PathScreen(SittingScreen):
         return next((each for each in left if not (enough and each.stage is StageName.CARDS)), None)
 
     @property
-    def _can_test(self) -> bool:
+    def _is_followed(self) -> bool:
         """Whether the lesson is in steps, whose path has no stage with questions, and done."""
-        concept = self.path.concept
-        return concept.in_steps and bool(concept.questions) and self.path.stages[0].state is StageState.DONE
+        return self.path.concept.in_steps and self.path.stages[0].state is StageState.DONE
+
+    @property
+    def _can_test(self) -> bool:
+        return self._is_followed and bool(self.path.concept.questions)
+
+    @property
+    def _has_more(self) -> bool:
+        return self._is_followed and bool(self.path.concept.more)
 
     def keys(self) -> list[Hotkey]:
         now, count = self._next_stage, len(self.path.stages)
@@ -149,6 +168,7 @@ class PathScreen(SittingScreen):
             Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
             Hotkey("t", "test", "questions about this lesson, which count") if self._can_test else None,
+            Hotkey("m", "more", MORE) if self._has_more else None,
         ]
         return [*filter(None, keys), LOOK, HELP, self.leave]
 
@@ -164,6 +184,8 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "t" and self._can_test:
             self._visit(self.test_lesson)
+        elif key == "m" and self._has_more:
+            self._visit(lambda: MoreScreen(self.context, self.path.concept, back_to="the stages").show(console()))
         elif key == "/":
             self.look_up()
         elif key in ("n", "enter"):
@@ -339,7 +361,8 @@ def _about(path: GuidedPath, each: PathStage) -> str:
     match each.stage:
         case StageName.LESSON if each.count:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
-            return f"{plural(each.count, 'step')} to read, answer and run{left}"
+            more = "; m reads more" if path.concept.more and each.state is StageState.DONE else ""
+            return f"{plural(each.count, 'step')} to read, answer and run{left}{more}"
         case StageName.LESSON:
             return "why, how, real commands, mistakes"
         case StageName.PREDICTION if link:

@@ -141,6 +141,16 @@ def ask_questions(
     return screen
 
 
+def once_more(context: SittingContext, questions: Sequence[Question]) -> QuizScreen:
+    """A quiz of questions that were missed in a lesson: nothing counts, and it closes after the last one."""
+    last = {row.item: row for row in context.progress.entries("answer")}
+    asked = [with_hint_at_mistake(one, last[one.key].given or "") if one.key in last else one for one in questions]
+    dice = random.Random()  # noqa: S311
+    state = quiz.begin(_on_machine(asked), dice, context.clock(), retry=True)
+    missed = f"You missed {'this question' if len(asked) == 1 else f'these {len(asked)} questions'} in the lesson."
+    return QuizScreen(context, state, dice, QuizCommand(opening=f"{missed} Nothing counts here."))
+
+
 def _left_exam(context: SittingContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:
     """The exam that the same command line began and that was left before its end."""
     home, kept = context.progress.path.parent, {row.receipt for row in rows}
@@ -263,6 +273,11 @@ class QuizScreen(AnswerScreen, SittingScreen):
     @property
     def over(self) -> bool:
         return self.quiz.over
+
+    @property
+    def closed(self) -> bool:
+        only_retries = self.quiz.retry and self._first is None  # nothing counted, so there is no result
+        return super().closed or (self.over and only_retries)
 
     @property
     def reading(self) -> bool:

@@ -31,7 +31,7 @@ from ddpquiz.learning.study import (
     should_return,
     sum_up,
 )
-from ddpquiz.learning.study_choice import CARDS_A_SITTING, StudyChoice, begin_study
+from ddpquiz.learning.study_choice import CARDS_A_SITTING, StudyChoice, begin_study, matching_cards
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, Folded, header, section, show
@@ -78,12 +78,11 @@ WELCOME = (
 def ask_cards(context: SittingContext, choice: StudyChoice, console: Console) -> None:
     """Choose the cards, and ask them; or show what else to do. KeyboardInterrupt if the learner interrupts it."""
     catalog, progress, at = context.catalog, context.progress, context.clock()
-    concepts = catalog.choose(choice.concept, choice.track)
-    cards = [card for concept in concepts for card in (concept.taught_cards if choice.taught else concept.cards)]
-    cards = [card for card in cards if choice.level in (None, card.level)]
+    cards = matching_cards(catalog, choice)
     opening = _aim(progress, choice.retention, at) if choice.retention is not None else ""
     sitting = begin_study(catalog, cards, choice, progress, at)
     if not sitting.chosen.cards:
+        concepts = catalog.choose(choice.concept, choice.track)
         demos = [link.run for concept in concepts for link in concept.demos]
         above = [Text(opening), Text()] if opening else []
         show(console, Group(*above, _nothing_due(sitting, cards, choice, demos)))
