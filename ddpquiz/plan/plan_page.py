@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
-from ddpquiz.plan.plan import MARGIN, Fit, Plan, safe_bytes
+from ddpquiz.plan.plan import Fit, Plan, safe_bytes
 from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator
@@ -159,8 +159,8 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
 
 def _ways(plan: Plan) -> Text:
     """Name the changes that make a plan fit, with what each costs."""
-    close = f"A prediction may miss by {MARGIN:.0%}. " if plan.fit is Fit.CLOSE else ""
-    if close and plan.memory.total <= safe_bytes(plan.hardware.memory):
+    close = f"A prediction may miss by {plan.margin:.0%}. " if plan.fit is Fit.CLOSE else ""
+    if close and plan.memory.total <= plan.safe_bytes:
         options = " and ".join(plan.job.sizes.open_options)
         close = f"Name your software with {options}: the one that needs most needs {plan.most / GIB:,.1f} GiB. "
     ways = [

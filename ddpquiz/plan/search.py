@@ -9,7 +9,7 @@ from ddpquiz.plan.activations import Loss
 from ddpquiz.plan.layout import Layout, PipelineSchedule, Recompute, refusal, splits_layers
 from ddpquiz.plan.memory import fullest, outer_peaks
 from ddpquiz.plan.model import Transformer, parameters
-from ddpquiz.plan.plan import Fit, Plan, predict, safe_bytes
+from ddpquiz.plan.plan import Fit, Plan, margin_of, predict, safe_bytes
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
 from ddpquiz.plan.traffic import Job
 
@@ -77,7 +77,8 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
     """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
     found = SearchResult()
     best: list[tuple[float, int, int, Layout]] = []
-    model, sizes, limit = job.model, job.sizes, safe_bytes(machine.hardware.memory)
+    model, sizes = job.model, job.sizes
+    limits = [safe_bytes(machine.hardware.memory, margin_of(sizes, zero)) for zero in range(4)]
     cautious = sizes.cautious  # a layout fits if it does with any software, unless it is stated
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
@@ -91,8 +92,8 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
             need = fullest(model, tried, cautious, peaks).total
             if found.smallest is None or need < found.smallest[0]:
                 found.smallest = need, tried
-            if need > limit:
-                if tried.keeps_gathered:  # a lower stage may need less
+            if need > limits[zero]:
+                if tried.keeps_gathered or need <= max(limits):  # a lower stage may need less, or have a smaller margin
                     found.refuse("may not fit", tried, 1, "")
                     continue
                 found.refuse("may not fit", tried, zero + 1, "")  # nor do the lower stages, which shard less

@@ -24,7 +24,7 @@ from ddpquiz.plan.layout import (
 )
 from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
-from ddpquiz.plan.plan import HEADROOM, Fit, make_plan, memory_fit, predict
+from ddpquiz.plan.plan import DEEPSPEED_MARGIN, HEADROOM, MARGIN, Fit, make_plan, memory_fit, predict
 from ddpquiz.plan.schedule import Durations, simulate
 from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
@@ -193,6 +193,20 @@ def test_an_answer_is_the_same_where_a_prediction_misses_by_its_margin():
     usable = HEADROOM * 80
     for needed, expected in ((0.86, Fit.YES), (0.88, Fit.CLOSE), (1.16, Fit.CLOSE), (1.19, Fit.NO)):
         assert memory_fit(needed * usable, needed * usable, 80) is expected, needed
+
+
+def test_with_zero_1_of_deepspeed_a_plan_fits_only_if_it_does_with_a_quarter_more():
+    """Its copies of gradients are not counted; the other side of the margin, and its stage 0, stay as they are."""
+    usable = HEADROOM * 80
+    for needed, expected in ((0.79, Fit.YES), (0.81, Fit.CLOSE), (1.16, Fit.CLOSE), (1.19, Fit.NO)):
+        assert memory_fit(needed * usable, needed * usable, 80, DEEPSPEED_MARGIN) is expected, needed
+    plain = job("llama-3-8b", batch=64, dp=1, tp=8, micro_batch=4, recompute=Recompute.FULL)
+    deepspeed = replace(plain, sizes=replace(plain.sizes, states=States.DEEPSPEED))
+    margins = [
+        predict(replace(each, layout=replace(each.layout, zero=zero)), Accelerator(H100)).margin
+        for each, zero in ((plain, 1), (deepspeed, 0), (deepspeed, 1), (deepspeed, 3))
+    ]
+    assert margins == [MARGIN, MARGIN, DEEPSPEED_MARGIN, MARGIN]
 
 
 def test_without_a_stated_loss_a_plan_fits_only_if_it_does_with_the_one_that_needs_most():
