@@ -29,7 +29,7 @@ from ddpquiz.diagnosis.log_evidence import (
 )
 from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out
 from ddpquiz.events.event import Began, Started
-from ddpquiz.events.formatting import format_place
+from ddpquiz.events.formatting import format_place, in_one_line
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import code_at
 from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch
@@ -126,7 +126,7 @@ def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosi
         ranks_capitalized(ranks) if ranks else "A rank" if len(alike) == 1 else plural(len(alike), "rank").capitalize()
     )
     limits = () if ranks else (_WHOSE,)
-    message = first.message.partition("\n")[0]
+    message = in_one_line(first.message)
     if first.crash:
         advice = "Native code crashed: an extension that this line calls, or a library built for another version."
         return Diagnosis("dead", ranks, f"{who} crashed at {where}: {message}.", advice=advice, limits=limits)
@@ -235,7 +235,7 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
         return caught
     if evidence.of_launcher:
         error = evidence.of_launcher[0]
-        message = error.message.partition("\n")[0]
+        message = in_one_line(error.message)
         return Diagnosis(
             "dead", (), f"The launcher failed with {error.error}: {message}".rstrip(": "), evidence=(str(error.at),),
             advice="No rank wrote an error. Look at how the job is started: addresses, ports, number of nodes.",

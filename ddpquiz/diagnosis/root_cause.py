@@ -19,7 +19,7 @@ from ddpquiz.diagnosis.known_errors import (
 )
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import JOIN, UNUSED, Exited, Hung, Raised, RankStack
-from ddpquiz.events.formatting import format_place, format_ranks
+from ddpquiz.events.formatting import format_place, format_ranks, in_one_line
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import code_at, frames_in, own_frame
 from ddpquiz.plural import plural
@@ -44,7 +44,7 @@ _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>
 
 def first_line(raised: Raised) -> str:
     """The first line of a message; of a long one, which its traceback shows whole, the first sentences."""
-    line = raised.message.strip().partition("\n")[0]
+    line = in_one_line(raised.message)
     if len(line) <= _LONGEST:
         return line
     end = line.rfind(". ", 0, _LONGEST)

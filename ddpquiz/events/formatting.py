@@ -1,5 +1,6 @@
-"""How amounts, durations, ranks, shapes and places are written on every screen."""
+"""How amounts, durations, ranks, shapes, places and the messages of exceptions are written on every screen."""
 
+import re
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
@@ -7,6 +8,11 @@ from ddpquiz.events.operation import ANY_SOURCE
 from ddpquiz.plural import plural
 
 _MOST_PARTS = 12  # of a list of ranks that is written out
+_MOST_ARGUMENTS = 120  # characters of arguments that a message quotes
+_WRONG_ARGUMENTS = re.compile(
+    r"(?P<name>\w*)\(\): incompatible (?:function|constructor) arguments\..*?\nInvoked with: (?P<given>.*)", re.DOTALL
+)
+_OBJECT = re.compile(r"^<[^<>]* object at 0x[0-9a-f]+>(?:, )?")
 
 
 def format_bytes(amount: float) -> str:
@@ -63,3 +69,20 @@ def format_shapes(shapes: Iterable[tuple[int, ...]]) -> str:
 def format_place(file: str, line: int) -> str:
     """Write a line of a file without its folder: `train.py:12`."""
     return f"{PurePath(file).name}:{line}"
+
+
+def in_one_line(message: str) -> str:
+    """The message of an exception in a line: its first one, unless that stops before what is wrong.
+
+    A function of torch in C++ first lists the types that it takes, and then how it was called; a check of arguments in
+    torch says in its second line what it got.
+    """
+    message = message.strip()
+    if found := _WRONG_ARGUMENTS.match(message):
+        given = _OBJECT.sub("", " ".join(found["given"].split()))
+        given = given if len(given) <= _MOST_ARGUMENTS else f"{given[:_MOST_ARGUMENTS]}..."
+        name = "a function of torch" if found["name"] in ("", "__init__") else f"{found['name']}()"
+        return f"{name} does not take arguments of these types: {given}"
+    first, _, rest = message.partition("\n")
+    second = rest.partition("\n")[0].strip()
+    return f"{first} {second}" if second.startswith("but got ") else first

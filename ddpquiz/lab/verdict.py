@@ -24,7 +24,7 @@ from ddpquiz.diagnosis.diagnosis import SIZES
 from ddpquiz.diagnosis.root_cause import failed_in_communication, is_effect, raised_before_hang
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
-from ddpquiz.events.formatting import format_seconds
+from ddpquiz.events.formatting import format_seconds, in_one_line
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import frames_in
@@ -184,7 +184,7 @@ def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabV
     frames = frames_in(raised.traceback)
     lines = [frame.line for frame in frames if frame.file == path]
     line = lines[-1] if lines else 0
-    message = raised.message.strip().partition("\n")[0]
+    message = in_one_line(raised.message)
     rank = raised.rank
     if raised.error == "NotImplementedError" and line:
         sentence = f"Line {line} is still to be written: {message}."

@@ -1,8 +1,10 @@
-"""Ranks, bytes and seconds in words."""
+"""Ranks, bytes and seconds in words, and what an exception says in a line."""
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from ddpquiz.events.formatting import list_ranks
+from ddpquiz.events.formatting import in_one_line, list_ranks
 
 
 @pytest.mark.parametrize(
@@ -16,3 +18,19 @@ from ddpquiz.events.formatting import list_ranks
 )
 def test_lists_of_ranks_are_short(ranks, said):
     assert list_ranks(ranks) == said
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda _: setattr(dist.AllreduceOptions(), "reduceOp", "sum"), "a function of torch does not take arguments of these types: 'sum'"),
+        (lambda _: dist.PrefixStore("a", "b"), "a function of torch does not take arguments of these types: 'a', 'b'"),
+        (lambda _: dist.all_reduce([1.0]), "Invalid function argument. Expected parameter `tensor` of type torch.Tensor but got <class 'list'> instead."),
+        (lambda store: store.set("a", {"b": "c" * 200}), f"set() does not take arguments of these types: 'a', {{'b': '{'c' * 108}..."),
+        (lambda _: torch.empty("x"), "empty(): argument 'size' (position 1) must be tuple of ints, not str"),
+    ],
+)  # fmt: skip
+def test_a_message_of_torch_in_a_line_says_what_is_wrong(call, said):
+    with pytest.raises(TypeError) as raised:
+        call(dist.HashStore())
+    assert in_one_line(str(raised.value)) == said
