@@ -88,7 +88,7 @@ def gradient(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.T
 def train(ways: list[Compressor], x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, list[float]]:
     """Train in all ways at once, one step of each in turn; return the weights and losses at the end."""
     weights, losses = torch.zeros(len(ways), ROWS, COLS, device=x.device), []
-    mine = slice(dist.get_rank(), dist.get_rank() + 1)  # of the samples
+    mine = slice(dist.get_rank(), dist.get_rank() + 1)  # this rank's part of the samples
     for step in range(STEPS):
         for number, way in enumerate(ways):
             own, carried = gradient(weights[number], x[mine], y[mine]), way.error

@@ -111,7 +111,7 @@ def check(mistake: str, results: list[float], right: list[float], ended: str) ->
 def check_detail(mistake: str, ended: str, error: str) -> None:
     """Claim what DETAIL, torch's own check before each call, finds out about the mistake."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of a rank that made a different call
+    met = re.findall(r"OpType=(\w+)", error)  # this rank's call, and that of a rank that made a different one
     if rank == 0:
         first_line = re.sub(r"\[[^]]*\]:? ", "", error.partition("\n")[0])  # without its place in Gloo's source
         print(f"DETAIL says: {' here, elsewhere '.join(met) or first_line or 'nothing'}")

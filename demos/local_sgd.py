@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn  # imported after init_process_group, it would keep the group alive (torch 2.13)
 
-FEATURES, SAMPLES = 8, 32  # of the linear regression; samples of each rank
+FEATURES, SAMPLES = 8, 32  # the linear regression: its features, and samples per rank
 RATES = {"sgd": 0.1, "adam": 0.05}
 
 
@@ -81,7 +81,7 @@ def compare_with_ddp(mine: torch.Tensor, mean: torch.Tensor, sent: int, data: li
     off = (mine - alone.weight).norm().item()
     print(f"all-reduced (bytes): {sent}")
     print(f"all-reduced by ddp (bytes): {args.steps * mine.nbytes}")
-    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # of all replicas, after the last step
+    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # the mean of all replicas, after the last step
     print(f"loss at the end (ddp): {loss_of(alone.weight, all_x, all_y):.3f}")
     print(f"distance from ddp (norm): {off:.4f}")
     print(f"weights of ddp (norm): {alone.weight.norm():.4f}")

@@ -30,7 +30,7 @@ WIDTH = 8
 def ring_attention(q: torch.Tensor, block: torch.Tensor, mine: torch.Tensor, causal: bool) -> tuple:
     """Attend with queries `q` over a ring; return the output, the number of scores and the bytes that were sent."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    highest = torch.full((len(mine), 1), -math.inf, device=q.device)  # of each query's scores so far
+    highest = torch.full((len(mine), 1), -math.inf, device=q.device)  # each query's highest score so far
     total, output = torch.zeros_like(highest), torch.zeros_like(q)
     work, sent = [], 0
     for step in range(world):  # the block in hand is used while the next one travels

@@ -65,7 +65,7 @@ def alone(rate: float, age: int, updates: int) -> list[float]:
 
 def compare(path: list[list[float]], ages: list[int], rates: list[float], age: int) -> None:
     """Compare with one process, and with theory."""
-    period = 4 * age + 2  # of the swing at the limit
+    period = 4 * age + 2  # the period of the swing at the limit
     swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
     for name, each in {"age 0": swing[0], f"age {age}": swing[1]}.items():
         print(f"high rate ({name}): {'goes to 0' if each < 0.1 else 'diverges' if each > 10 else 'swings on'}")

@@ -82,7 +82,7 @@ def split_by_torch(a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, sp: bool) 
     two = torch.nn.Linear(WIDTH, hidden, bias=False), torch.nn.Linear(hidden, WIDTH, bias=False)
     model = torch.nn.Sequential(two[0], torch.nn.GELU(), two[1]).to(x.device)
     model[0].weight.data, model[2].weight.data = a.detach().T.contiguous(), b.detach().T.contiguous()
-    layout = Shard(0) if sp else Replicate()  # of the tokens, outside the block
+    layout = Shard(0) if sp else Replicate()  # how the tokens lie outside the block
     plan = {"0": ColwiseParallel(input_layouts=layout), "2": RowwiseParallel(output_layouts=layout)}
     parallelize_module(model, init_device_mesh(x.device.type, (dist.get_world_size(),)), plan)
     return model(x.detach())

@@ -18,7 +18,7 @@ check = Check("Job", "train", "save", "load", moment="step")
 n, rank = check.world_size, check.rank
 restarts = Restarts()
 disk = Disk(restarts)
-losses: list[float] = []  # of the steps that this process has taken
+losses: list[float] = []  # for the steps that this process has taken
 *_, seed = check.seeds()  # the last one: all ranks are killed once only
 killed = 2 * EVERY + seed % 2  # the step in which one rank is killed, after two checkpoints
 

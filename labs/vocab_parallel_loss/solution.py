@@ -38,7 +38,7 @@ class VocabParallelLoss(torch.autograd.Function):
         dist.all_reduce(sums)
         total, target = sums
         loss = (total.log() - target).mean()
-        probabilities = exponentials / total.unsqueeze(1)  # of this rank's words
+        probabilities = exponentials / total.unsqueeze(1)  # for this rank's words
         # lab: end
         context.save_for_backward(probabilities, local, here)
         return loss
