@@ -81,7 +81,7 @@ def compare_with_ddp(mine: torch.Tensor, mean: torch.Tensor, sent: int, data: li
     off = (mine - alone.weight).norm().item()
     print(f"all-reduced (bytes): {sent}")
     print(f"all-reduced by ddp (bytes): {args.steps * mine.nbytes}")
-    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # the mean of all replicas, after the last step
+    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # replicas averaged after the last step
     print(f"loss at the end (ddp): {loss_of(alone.weight, all_x, all_y):.3f}")
     print(f"distance from ddp (norm): {off:.4f}")
     print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
