@@ -9,7 +9,8 @@ the mean of all ranks' gradients on every rank, and equal replicas that take
 equal steps stay equal. Compare `local gradient`, different on every rank, with
 `gradient after backward`, the same on every rank.
 
-Try    --loss sum       DDP still divides by N: gradient / one process falls to 1/N
+Try    --loss sum       DDP still divides by N: gradient / one process falls to 1/N, and
+                        the weights of one process come out differently
        --perturb 1      changes rank 1's weights: its `weight gap to rank 0` never closes
        --steps 30       the replicas still stay equal
 """
@@ -78,11 +79,14 @@ def train(
             same = all(torch.equal(replica, model.weight) for replica in replicas)
             assert same, "after every step all replicas are equal, bit for bit"
         (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
-        alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
+        alone.data -= LEARNING_RATE * gradient
     show("weights after training", model.weight)
     show("weights of one process", alone)
-    if args.perturb is None:
-        assert torch.allclose(model.weight, alone, atol=1e-5), "the final weights equal those of one process"
+    alike = torch.allclose(model.weight, alone, atol=1e-5)
+    if args.perturb is None and (args.loss == "mean" or world == 1):
+        assert alike, "the final weights equal those of one process"
+    elif args.perturb is None:  # its steps are N times as large
+        assert not alike, "with a sum loss, the final weights are not those of one process"
     else:
         gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world] - NUDGE
         assert gap.abs().max() < 1e-5, "the changed replica stays different: equal steps never close the gap"

@@ -69,10 +69,13 @@ class GuidedPath:
     def begun(self) -> bool:
         return self.step > 0 or any(each.state is not StageState.OPEN for each in self.stages)
 
+    def number(self, stage: StageName) -> int:
+        """The place of a stage in the path, from 1."""
+        return [each.stage for each in self.stages].index(stage) + 1
+
     def place(self, stage: StageName) -> str:
         """Where a stage is, such as `2 of 6: prediction`."""
-        stages = [each.stage for each in self.stages]
-        return f"{stages.index(stage) + 1} of {len(stages)}: {stage}"
+        return f"{self.number(stage)} of {len(self.stages)}: {stage}"
 
     @property
     def position(self) -> str:

@@ -20,6 +20,7 @@ _TIMES_SIGN = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
 _DECIMAL_COMMA = re.compile(r"(?<![\d.])(?:0,\d|\d+,(?!\d{3}(?!\d)))")
 _LITERAL = re.compile(r"[-+]?[\d.]+")
 _SAID = re.compile(r"(?P<word>[a-z_]\w*(?:\.\w+)*)|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_FILLERS = ("in", "of", "the")
 _CONTAINER = re.compile(r"(?<![\w.])[a-z_][\w.]*(?=\()", re.IGNORECASE)  # tried once per name, not once per letter
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
 _LINE = re.compile(r"(?:line\s*)?(\d{1,3})(?:\s*[.:].*)?", re.IGNORECASE | re.ASCII)  # `12`, or as `expected` shows it
@@ -228,9 +229,10 @@ def _squeezed(text: str) -> str:
 
 
 def _said(text: str) -> list[str | float]:
-    """The numbers and words of a text, without brackets, commas and names of containers."""
+    """The numbers and words of a text, without brackets, commas, names of containers, and words that say nothing."""
     tokens = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
-    return [token[0].rpartition(".")[2].lower() if token["word"] else float(token[0]) for token in tokens]
+    said = [token[0].rpartition(".")[2].lower() if token["word"] else float(token[0]) for token in tokens]
+    return [each for each in said if each not in _FILLERS]
 
 
 def _close(value: float, right: float, tolerance: float) -> bool:

@@ -206,6 +206,7 @@ const TIMES = /(?<=[\d)])\s*[x×]\s*(?=[\d(])/g;
 const NUMBER_AND_UNIT = /^([-+*/().\de ]*[\d)])\s*(.*)$/i;
 const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\*\*|[-+*/()])/iy;
 const SAID = /[a-z_]\w*(?:\.\w+)*|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?/gi;
+const FILLERS = ["in", "of", "the"];
 
 /** Return the value of an arithmetic expression, NaN if it is none. */
 function evaluate(text) {
@@ -314,11 +315,10 @@ function squeezed(text) {
 /** Return the numbers and words of a text, without brackets, commas and names of containers. */
 function said(text) {
   const inside = text.replaceAll("\\n", "\n").replace(/(?<![\w.])[a-z_][\w.]*(?=\()/gi, "");
-  return JSON.stringify(
-    (inside.match(SAID) ?? []).map((each) =>
-      /^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each),
-    ),
+  const all = (inside.match(SAID) ?? []).map((each) =>
+    /^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each),
   );
+  return JSON.stringify(all.filter((each) => !FILLERS.includes(each)));
 }
 
 function judgeOutput(question, given) {

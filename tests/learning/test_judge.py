@@ -309,6 +309,9 @@ def test_words_of_an_output_count():
     assert judge(types, "4 0 float32").right
     assert not judge(types, "[[4.0, 0.0]] torch.float16").right
     assert not judge(types, "4 0").right
+    dealt = Posed(replace(PRINTS, answer="8 samples in 2 steps of 4"), {}, ())
+    assert judge(dealt, "8 samples, 2 steps of the 4").right
+    assert not judge(dealt, "8 samples in 2 of 4").right
 
 
 def test_a_trap_of_an_output_is_wrong_and_nothing_is_asked_again():

@@ -190,7 +190,7 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat = at_home(progress)
-    assert "New         10 cards begun today, enough for one day; the other 3 can wait\n" in screen(seat)
+    assert "New         10 cards begun today, enough for one day; 3 more are left\n" in screen(seat)
     assert "n study more new cards" in screen(seat)
     assert "s study ahead · n new cards · l lessons · t test · ? help" in screen(seat)
     press(seat, "n")

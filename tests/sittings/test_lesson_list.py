@@ -76,6 +76,13 @@ def test_a_lesson_is_chosen_with_the_arrows_or_by_its_number(progress):
     assert seat.left
 
 
+def test_the_mark_goes_along_when_a_page_is_turned(progress):
+    seat = lessons(progress)
+    marked = [press(seat, key)._marked.id for key in ("pagedown", "pageup", "end", "pageup", "home")]
+    assert marked == ["ddp-11", "ddp", "ddp-11", "ddp", "ddp"]
+    assert seat._scrolling("pagedown") == ""
+
+
 def test_after_some_lessons_the_mark_is_on_the_one_that_is_next_now(progress):
     seat = lessons(progress)
 

@@ -46,6 +46,9 @@ LESSON = (
     LessonStep("What does a rank send?", ask="steps", demo=SHOWN, then="Less than twice."),
     LessonStep("One to recall.", ask="three"),
 )
+LONG = replace(
+    next(each for each in RING.questions if each.id == "bytes"), check="It lies between S and 2 S. " * 20
+)  # its reasons do not fit below an answer
 STEPS = replace(RING, steps=LESSON, demos=(SHOWN,), more="A second example.", able="say who holds the sum.")
 
 
@@ -303,7 +306,7 @@ def test_what_an_answer_means_comes_right_after_the_verdict(progress):
 
 
 def test_after_a_right_answer_a_key_shows_the_reasons_that_do_not_fit_and_another_goes_on(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     step = LessonStep("Text.", ask="bytes", then="Less than twice.")
 
     def answered(question):
@@ -336,7 +339,7 @@ enter next step · space all reasons · p proof · u back · ? help · q leave\
 
 
 def test_a_right_answer_is_shown_with_its_steps_where_the_lesson_says_nothing_after_it(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     seat = press(
         lesson(progress, concept=replace(STEPS, questions=(asked,), steps=(LessonStep("T.", ask="bytes"),))), "enter"
     )
@@ -346,7 +349,7 @@ def test_a_right_answer_is_shown_with_its_steps_where_the_lesson_says_nothing_af
 
 
 def test_a_wrong_answer_is_shown_beside_the_right_one_and_a_key_shows_what_does_not_fit(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     step = LessonStep("Text.", ask="bytes", then="Less than twice.")
     seat = press(lesson(progress, concept=replace(STEPS, questions=(asked,), steps=(step, *LESSON))), "enter")
     press(seat, next(row.split()[0] for row in screen(seat).splitlines() if row.endswith("3,600 bytes")))
@@ -374,7 +377,7 @@ enter next step · space all reasons · p proof · u back · ? help · q leave\
 
 
 def test_of_a_question_that_does_not_fit_beside_its_answer_the_end_is_shown(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     long = replace(asked, ask=f"{'Nobody fails. ' * 100}{asked.ask}")
     seat = press(
         lesson(progress, concept=replace(STEPS, questions=(long,), steps=(LessonStep("T.", ask="bytes"),))), "enter"
@@ -401,7 +404,7 @@ def test_a_wrong_answer_that_no_belief_explains_keeps_the_steps_in_view(progress
 
 
 def test_the_order_of_options_stays_until_the_question_is_answered_and_the_mistake_is_the_first_hint(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     words = [Option(f"{word} bytes", why=f"{word} is wrong.") for word in ("No", "Some", "More", "Most")]
     asked = replace(asked, options=(Option("All bytes", right=True), *words))
     concept = replace(STEPS, questions=(asked,), steps=(LessonStep("Text.", ask="bytes"),))
@@ -433,7 +436,7 @@ def test_the_time_for_a_step_is_saved_with_it_and_that_for_its_question_only_onc
 
 
 def test_an_answer_of_several_lines_is_shown_as_it_is(progress):
-    asked = next(each for each in STEPS.questions if each.id == "bytes")
+    asked = LONG
     lines = replace(
         asked, options=(Option("a = 1\nb = 2", right=True, code=True), Option("b = 2\na = 1", code=True, why="No."))
     )
@@ -537,14 +540,14 @@ enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q qui
 """)
     for number in range(10):
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
-    said = "3 new cards. You have begun 11 cards today, which is enough for one day: `ddpquiz study` shows them on other days."
+    said = "3 new cards. You have begun 11 cards today, which is enough for one day: leave them to `ddpquiz study`, or press 2 to recall them now."
     assert said in " ".join(screen(seat).split())
     enter = "\nenter next lesson · 1-2 stage · t test · m more · / look up · ? help · q quit"
     assert screen(seat).endswith(enter), "enter does what it says"
     for card in ("one", "two"):
         progress.review(f"ring/{card}", Grade.GOOD, START, START - START)
     progress.review("ring/four", Grade.HARD, START, START - START)
-    assert "1 card comes back on Tuesday, in `ddpquiz study`." in screen(seat)
+    assert "1 card comes back on Tuesday, 2 on Wednesday, in `ddpquiz study`." in screen(seat)
 
 
 def test_after_enough_new_cards_for_a_day_enter_opens_the_lab_and_not_the_next_lesson(progress):

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from ddpquiz.curriculum import loading
 from ddpquiz.paths import demos_dir
-from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit import grid, style
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.layout import Barred, columns, show
 
@@ -130,3 +130,9 @@ def test_a_command_in_a_sentence_stays_on_one_line_where_it_fits_on_one(colored)
     text = style.prose("Everything here begins with `torchrun train.py --lr 1`, not python.")
     assert any("torchrun train.py --lr 1" in line for line in drawn(text, 40, colored=colored).splitlines())
     assert max(map(len, drawn(text, 20).splitlines())) <= 20
+
+
+def test_a_line_breaks_between_words_whatever_marks_it_contains():
+    said = "sample i scores i points · ranks 0-3"
+    assert grid.folded(said, 22) == ("sample i scores i", "points · ranks 0-3")
+    assert grid.folded("ab 漢字漢字", 6) == ("ab 漢", "字漢字")  # nobody knows where its words end

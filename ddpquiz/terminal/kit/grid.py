@@ -110,8 +110,9 @@ def folded(text: str, width: int) -> tuple[str, ...]:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    if cell_len(line) <= width:
+    columns = cell_len(line)
+    if columns <= width:
         return [line]
-    if line.isascii():
+    if columns == len(line):  # else some characters are two columns wide, or none
         return textwrap.wrap(line, width, break_on_hyphens=False) or [""]
     return chop_cells(line, width)

@@ -161,9 +161,9 @@ def _plain_blocks(text: str) -> list[RenderableType] | None:
     return drawn
 
 
-def fits_screen(parts: Sequence[RenderableType], width: int, height: int) -> bool:
-    """Whether parts of a step fit one screen of this size."""
-    return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - _AROUND
+def fits_screen(parts: Sequence[RenderableType], width: int, height: int, around: int = _AROUND) -> bool:
+    """Whether parts of a step fit one screen of this size, of which `around` rows are not the step's."""
+    return rows_of(parts, min(width, MEASURE) - _MARGIN) <= height - around
 
 
 def fits_beside(step: LessonStep, width: int, height: int) -> bool:

@@ -352,7 +352,8 @@ def _new(now: Standing) -> str:
         return "none left in the lessons that you have begun"
     if now.new_today:
         return f"{plural(now.new_today, 'card')} to learn today, from the lessons that you have begun"
-    return f"{plural(now.begun, 'card')} begun today, enough for one day; the other {now.new} can wait"
+    left = "1 more is left" if now.new == 1 else f"{now.new} more are left"
+    return f"{plural(now.begun, 'card')} begun today, enough for one day; {left}"
 
 
 def due(now: Standing) -> str:

@@ -19,6 +19,7 @@ from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScree
 
 _MARKS = {StageState.DONE: ("✓", "good"), StageState.SKIPPED: ("-", "quiet"), StageState.OPEN: (" ", "")}
 _CHOOSE = Hotkey("↑ ↓", "choose", "move the mark up or down, or type a lesson's number", also=tuple("0123456789"))
+_MOVES = {"up": -1, "down": 1, "pageup": -12, "pagedown": 12, "home": -1000, "end": 1000}  # lessons
 
 
 class LessonList(SittingScreen):
@@ -104,10 +105,8 @@ class LessonList(SittingScreen):
                     self._at = self._lessons.index(self._next)
             case "/":
                 self.look_up()
-            case "up" | "down":
-                self._at = min(max(0, self._at + (1 if key == "down" else -1)), len(self._lessons) - 1)
-            case "home" | "end":
-                self._at = 0 if key == "home" else len(self._lessons) - 1
+            case _ if key in _MOVES:
+                self._at = min(max(0, self._at + _MOVES[key]), len(self._lessons) - 1)
             case _ if key.isdecimal():
                 self._type(typed, key)
 
@@ -118,7 +117,7 @@ class LessonList(SittingScreen):
         self._at = int(number) - 1 if number else self._at
 
     def _scrolling(self, key: str) -> str:
-        return "" if key in ("up", "down", "home", "end") else super()._scrolling(key)
+        return "" if key in _MOVES else super()._scrolling(key)
 
     def learn(self) -> None:
         run_sitting(PathScreen(replace(self.context, back_to="lessons"), self._marked), console())

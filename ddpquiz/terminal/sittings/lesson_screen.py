@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.keys import Keys
 
 _LOOK = 0.03  # seconds between two looks at the keys while ranks run
+_AROUND = 4  # rows around a page that nobody types on: header, keys, and an empty one beside each
 _STAGES = Hotkey("esc", "stages", "back to the stages; the lesson goes on at this step")
 _LEAVE = Hotkey("q", "leave", "leave; the lesson goes on at this step")
 _BACK = Hotkey("u", "back", "look back at the page before this one; nothing is lost")
@@ -222,9 +223,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         fitting, size = self.visit.fitting, _size()
         if size not in fitting:  # it is drawn to be measured
             whole = [*self._says(answer), *question_view.stem(answer.posed.question), *question_view.judged(answer)]
-            fitting[size] = fits_screen([Group(*whole)], *size) or not (
-                answer.right or any(fits_screen(page, *size) for page in self._short_pages(answer))
-            )
+            fitting[size] = _fits([Group(*whole)]) or not (answer.right or any(map(_fits, self._short_pages(answer))))
         return not fitting[size]
 
     def _short_pages(self, answer: Answer) -> list[list[RenderableType]]:
@@ -235,14 +234,15 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """
         question = answer.posed.question
         above, ask = Group(*self._says(answer), Text()), prose(question.ask, "bold")
-        with_code = [Group(*question_view.stem(question))] if question.code else []
+        has_code = bool(question.code) and question.kind is not Kind.SPOT
+        with_code = [Group(ask, Text(), question_view.code_of(question)), Group(ask, question_view.code_of(question))]
         steps = [] if answer.right and self.step.then else [True]
         if answer.right or question_view.is_explained(answer):
             steps.append(False)
         return [
             [Group(above, asked, Text(), *question_view.short_view(answer, steps=with_steps))]
             for with_steps in steps
-            for asked in (*with_code, *_from_whole_to_brief(ask))
+            for asked in (*(with_code if has_code else []), *_from_whole_to_brief(ask))
         ]
 
     @property
@@ -296,7 +296,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return asked
         both = Group(listing_view(listing.code), Text(), asked)
         field = [Text()] if self.typing else []
-        return both if fits_screen([both, *field], *_size()) else asked
+        return both if _fits([both, *field]) else asked
 
     def _judged(self, answer: Answer, *, brief: bool = False) -> RenderableType:
         """Draw the verdict on an answer, with all reasons or in short."""
@@ -846,7 +846,12 @@ def _from_whole_to_brief(asked: Text) -> list[Text | Brief]:
 
 def _fitting(*pages: list[RenderableType]) -> list[RenderableType]:
     """The first of some pages that fits the screen, or the last."""
-    return next((page for page in pages if fits_screen(page, *_size())), pages[-1])
+    return next((page for page in pages if _fits(page)), pages[-1])
+
+
+def _fits(page: Sequence[RenderableType]) -> bool:
+    """Whether a page fits the screen, which shows a header above it and a line of keys below it."""
+    return fits_screen(page, *_size(), around=_AROUND)
 
 
 def _size() -> tuple[int, int]:

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -121,7 +121,7 @@ class PathScreen(SittingScreen):
         states = {each.stage: each.state for each in self.path.stages}
         above: list[RenderableType] = [Barred(prose(concept.idea))]
         if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
-            able, back = ending(self.context, concept)
+            able, back = ending(self.context, self.path)
             if self.path.skipped <= len(concept.steps) / 2:
                 above = [Text(), prose(f"✓ {able}", "good")]
             if states.get(StageName.CARDS) is not StageState.SKIPPED:
@@ -313,9 +313,9 @@ def _begun_today(context: SittingContext) -> int:
     return begun(context.progress.memories(), study_day(context.clock()))
 
 
-def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
+def ending(context: SittingContext, path: GuidedPath) -> tuple[str, str]:
     """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
-    day = study_day(context.clock())
+    concept, day = path.concept, study_day(context.clock())
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
@@ -327,17 +327,23 @@ def ending(context: SittingContext, concept: Concept) -> tuple[str, str]:
         back = (
             f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which shows {NEW_A_DAY} new cards a day."
             if today < NEW_A_DAY
-            else f"{wait}. You have begun {today} cards today, which is enough for one day: `ddpquiz study` shows "
-            f"{them} on other days."
+            else f"{wait}. You have begun {today} cards today, which is enough for one day: leave {them} to "
+            f"`ddpquiz study`, or press {path.number(StageName.CARDS)} to recall {them} now."
         )
     elif ahead:
-        soonest = min(ahead)
-        when = f"on {day + timedelta(soonest):%A}" if soonest <= 7 else f"in {soonest} days"
-        back = f"{plural(ahead[soonest], 'card comes', 'cards come')} back {when}, in `ddpquiz study`."
+        (first, count), *others = sorted(ahead.items())
+        later = [f"{count} {_on(day, days)}" for days, count in others[:2]]
+        come = plural(count, "card comes", "cards come")
+        back = f"{', '.join([f'{come} back {_on(day, first)}', *later])}, in `ddpquiz study`."
     else:
         back = "`ddpquiz study` brings its cards back, each just before you would forget it."
     able = concept.able.removesuffix(".")
     return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
+
+
+def _on(day: date, days: int) -> str:
+    """The day that comes so many days after another."""
+    return f"on {day + timedelta(days):%A}" if days <= 7 else f"in {days} days"
 
 
 def stages(path: GuidedPath, following: PathStage | None) -> RenderableType:

@@ -241,10 +241,15 @@ def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     if question.kind is Kind.SPOT:
         parts += [_script_view(question, chosen_line(question, typed or "")), Text()]
     elif question.code:
-        from ddpquiz.terminal.kit.highlight import python
-
-        parts += [indented(python(question.code)), Text()]
+        parts += [code_of(question), Text()]
     return parts
+
+
+def code_of(question: Question) -> RenderableType:
+    """Draw the code that a question is about."""
+    from ddpquiz.terminal.kit.highlight import python
+
+    return indented(python(question.code))
 
 
 def _choices(posed: Posed) -> list[Text]:

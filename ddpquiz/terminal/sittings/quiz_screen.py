@@ -703,7 +703,9 @@ NEXT = Hotkey("enter", "next", "go on to the next question", also=("space",))
 _FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were", also=("space",))
 _TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
 _RETRY = Hotkey(
-    "w", "wrong ones again", "answer again what you got wrong, with new values and in a new order; it does not count"
+    "w",
+    "wrong ones again",
+    "answer again what you got wrong, in a new order, and with new values if a question has any; it does not count",
 )
 _CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
 _DEMO_AS_HINT = Hotkey(
