@@ -150,8 +150,9 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
 
 
 def _difference(rank: int, finished: FinishedRun) -> str:
-    """What the last comparison of a rank printed."""
-    printed = finished.seen.rows.get("differs", {}).get(rank, [])
+    """What the last comparison of a rank printed: all of the line, also where it reads like progress with numbers."""
+    lines = (event for event in finished.events if isinstance(event, Output) and event.rank == rank)
+    printed = [event.value or "" for event in lines if event.label == "differs"]
     return printed[-1] if printed else ""
 
 

@@ -27,7 +27,7 @@ from ddpquiz.events.run_steps import beginnings, describe_next, steps, time_befo
 from ddpquiz.events.source_text import source_line
 from ddpquiz.events.summary_sections import Section
 from ddpquiz.events.timeline import Span, Timeline
-from ddpquiz.safe_text import plain
+from ddpquiz.terminal.kit.style import plain
 
 PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
 _SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85; LETTERS in run.js has the same

@@ -1,5 +1,6 @@
 """What a verdict on a broken claim says about the learner's file."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,17 @@ def mistaken(folder, name, old, new, ranks=2):
     file = folder / lab.file_name
     file.write_text(lab.solution.source.replace(old, new))
     return check_solution(replace(lab, runs=(LabRun(ranks, (1,)),)), file, fresh=9)
+
+
+def test_a_difference_that_reads_like_progress_with_numbers_is_quoted_whole(tmp_path):
+    lab = load_lab("restart-from-checkpoint")
+    file = tmp_path / lab.file_name
+    old = 'job.model.load_state_dict(state["model"])'
+    assert lab.solution.source.count(old) == 1
+    file.write_text(lab.solution.source.replace(old, "pass"))
+    verdict = check_solution(replace(lab, runs=(replace(lab.runs[0], seeds=(1,)),)), file, fresh=9)
+    assert re.search(r"^On rank 0 of \d, step \d+ has the loss \d\.\d+, expected \d\.\d+\. This must", verdict.sentence)
+    assert "not as claimed" not in verdict.values.values()
 
 
 def test_a_tensor_that_was_forgotten_is_named_and_no_call_is_blamed(tmp_path):
