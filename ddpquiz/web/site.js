@@ -206,7 +206,7 @@ const TIMES = /(?<=[\d)])\s*[x×]\s*(?=[\d(])/g;
 const NUMBER_AND_UNIT = /^([-+*/().\de ]*[\d)])\s*(.*)$/i;
 const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\*\*|[-+*/()])/iy;
 const SAID = /[a-z_]\w*(?:\.\w+)*|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?/gi;
-const FILLERS = ["in", "of", "the"];
+const FILLERS = new Set(["in", "of", "the"]);
 
 /** Return the value of an arithmetic expression, NaN if it is none. */
 function evaluate(text) {
@@ -318,7 +318,7 @@ function said(text) {
   const all = (inside.match(SAID) ?? []).map((each) =>
     /^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each),
   );
-  return JSON.stringify(all.filter((each) => !FILLERS.includes(each)));
+  return JSON.stringify(all.filter((each) => !FILLERS.has(each)));
 }
 
 function judgeOutput(question, given) {
