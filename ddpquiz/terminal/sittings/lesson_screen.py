@@ -234,15 +234,17 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """
         question = answer.posed.question
         above, ask = Group(*self._says(answer), Text()), prose(question.ask, "bold")
-        has_code = bool(question.code) and question.kind is not Kind.SPOT
-        with_code = [Group(ask, Text(), question_view.code_of(question)), Group(ask, question_view.code_of(question))]
+        shown: list[RenderableType] = [*_from_whole_to_brief(ask)]
+        if question.code and question.kind is not Kind.SPOT:
+            code_ = question_view.code_of(question)
+            shown[:0] = Group(ask, Text(), code_), Group(ask, code_)
         steps = [] if answer.right and self.step.then else [True]
         if answer.right or question_view.is_explained(answer):
             steps.append(False)
         return [
             [Group(above, asked, Text(), *question_view.short_view(answer, steps=with_steps))]
             for with_steps in steps
-            for asked in (*(with_code if has_code else []), *_from_whole_to_brief(ask))
+            for asked in shown
         ]
 
     @property

@@ -144,7 +144,7 @@ def ask_questions(
 def once_more(context: SittingContext, questions: Sequence[Question]) -> QuizScreen:
     """A quiz of questions that were missed in a lesson: nothing counts, and it closes after the last one."""
     last = {row.item: row for row in context.progress.entries("answer")}
-    asked = [with_hint_at_mistake(one, last[one.key].given or "") if one.key in last else one for one in questions]
+    asked = [with_hint_at_mistake(one, last[one.key].given or "") for one in questions]
     dice = random.Random()  # noqa: S311
     state = quiz.begin(_on_machine(asked), dice, context.clock(), retry=True)
     missed = f"You missed {'this question' if len(asked) == 1 else f'these {len(asked)} questions'} in the lesson."
