@@ -270,7 +270,7 @@ class _FollowedRun:
 class CodeRun(_FollowedRun):
     """Code that runs on ranks on CPU, in a file that is called `name` where its lines are named.
 
-    Call `read` until it is True; leaving the `with` kills what still runs.
+    Code that asks for NCCL gets torch's error. Call `read` until it is True; leaving the `with` kills what still runs.
     """
 
     def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT, *, name: str = "proof.py") -> None:
@@ -278,7 +278,9 @@ class CodeRun(_FollowedRun):
         script = Path(self._folder.name) / name
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
-        request = Request(script, ranks=ranks, device="cpu", timeout=timeout, environment=environment)
+        request = Request(
+            script, ranks=ranks, device="cpu", timeout=timeout, environment=environment, replaces_nccl=False
+        )
         try:
             super().__init__(request, limit)
         except UserError as error:

@@ -21,6 +21,7 @@ class Request:
     diagnose: bool = False  # say what is wrong while the run goes on, and end it where the calls of ranks do not match
     fresh: bool = False  # start each rank in an interpreter of its own, as torchrun does
     strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
+    replaces_nccl: bool = True  # by Gloo where it cannot run; False: torch itself says so
     check_replicas: bool = False  # compare the parameters of DDP models after each step of an optimizer
     subject: Path | None = None  # a file that the script loads: its lines are named, and every wait is reported
     reads_input: bool = False  # the ranks have the standard input of the command, unless that is a terminal

@@ -158,3 +158,11 @@ def test_what_a_proof_leaves_among_files_for_a_while_goes_with_it():
     made, folder = map(Path, seen.printed[0].splitlines())
     assert made.parent == folder
     assert not folder.exists()
+
+
+def test_code_that_asks_for_nccl_is_told_by_torch_that_it_cannot_run_here():
+    seen = run_code(
+        'import torch.distributed as dist\ndist.init_process_group("nccl")\nprint(dist.get_backend())', 2, STILL
+    )
+    assert "NCCL" in seen.raised + seen.failed
+    assert set(seen.printed.values()) == {""}

@@ -37,7 +37,7 @@ def watch_launched(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         dist.set_debug_level_from_env()  # the script may have set it before it imported torch
         asked = args[0] if args else kwargs.get("backend")
-        if plan.backend == "gloo" and asked and "nccl" in str(asked).lower():
+        if plan.backend == "gloo" and plan.request.replaces_nccl and "nccl" in str(asked).lower():
             if plan.request.strict:
                 sys.exit(f"The script asks for {asked}, and --strict forbids Gloo instead: {plan.no_nccl}.")
             args, kwargs = args[1:], kwargs | {"backend": "gloo"}

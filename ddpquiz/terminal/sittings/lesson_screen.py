@@ -700,6 +700,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return
         if page is not None:
             script = whole_script(self._code(page))
+        self._own = None  # what an earlier version showed says nothing of this one
         self._started = _Started(page, script)
 
     def _code(self, page: _Page) -> str:
