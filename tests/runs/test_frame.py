@@ -91,6 +91,10 @@ def test_a_low_screen_shows_the_newest_labels_and_counts_the_others():
     told = replace(BEGAN, highlighted=("step 3", "another"))
     rows = [line.split()[1] for line in live(seen(*events, began=told)).splitlines() if line.startswith("step ")]
     assert rows == ["3", *map(str, range(16, 30))]
+    picture = describe_frame(seen(*events, began=told), now=3.0)
+    body, _ = on_screen(picture, ConsoleDimensions(80, 24), hint=Hint("`step 4` and the rest"))
+    rows = [line.split()[1] for line in text(body, 80).splitlines() if line.startswith("step ")]
+    assert (rows[:2], rows[-1]) == (["3", "4"], "29")
 
 
 def test_a_low_screen_uses_all_its_room():

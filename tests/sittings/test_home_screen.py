@@ -379,7 +379,7 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due         1 card due now." in second
-    assert "Weakest not known: no verdict yet. Answers in lessons do not count." in " ".join(second.split())
+    assert "Weakest not known until a test says so; answers in lessons do not count" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third

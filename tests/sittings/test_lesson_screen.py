@@ -533,14 +533,14 @@ The ring
 1 lesson  ✓ done  4 steps to read, answer and run; m reads more
 2 cards   ▸ next  3 cards
 
-This lesson has 3 new cards. Recall them now, or leave them to `ddpquiz study`,
-which shows 10 new cards a day.
+This lesson has 3 new cards. Press 2 to recall them now, or leave them to
+`ddpquiz study`, which shows 10 new cards a day; you have begun 1 today.
 
 enter cards · s skip · 1-2 stage · n next lesson · t test · ? help · q quit\
 """)
     for number in range(10):
         progress.review(f"other/{number}", Grade.GOOD, START, START - START)
-    said = "3 new cards. You have begun 11 cards today, which is enough for one day: leave them to `ddpquiz study`, or press 2 to recall them now."
+    said = "3 new cards. Press 2 to recall them now, or leave them to `ddpquiz study`, which shows 10 new cards a day; you have begun 11 today."
     assert said in " ".join(screen(seat).split())
     enter = "\nenter next lesson · 1-2 stage · t test · m more · / look up · ? help · q quit"
     assert screen(seat).endswith(enter), "enter does what it says"

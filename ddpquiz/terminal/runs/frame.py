@@ -88,7 +88,7 @@ def on_screen(
     operation = [running(shown, width)] if shown.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
     room = size.height - 1 - _height(below, width)  # one line for the keys
-    view = ValueView(width=width, live=True, tensors=tensors)
+    view = ValueView(width=width, live=True, tensors=tensors, look=hint.look if hint else "")
     body, fits = _body(shown, top(shown, hint), room, view)
     if tensors and not fits:
         body, _ = _body(shown, _brief_top(shown, hint), room, view)

@@ -23,18 +23,20 @@ _APART = 24  # the width of a column of short values in a live view, so that col
 _CHART = 72  # columns of a chart, at most
 _PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
 _NOTHING = Cell("-", "quiet")
+_NAMED = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueView:
     """How values are drawn: on `width` columns, for a run that goes on if `live`.
 
-    With `tensors`, also the input and the output of each rank's last operation.
+    With `tensors`, also the input and the output of each rank's last operation. Labels that `look` names stay in sight.
     """
 
     width: int
     live: bool = False
     tensors: bool = False
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def tables(
 
     Only the newest `rows` labels are shown; those that are `plotted` elsewhere get no bars.
     """
-    labels = list(shown.values) if rows is None else _newest(shown, rows, new_first=view.tensors)
+    labels = list(shown.values) if rows is None else _newest(shown, rows, view)
     names = max(map(cell_len, [f"rank {max(shown.ranks, default=0)}", *labels]))
     names = min(max(names, 8) if view.live else names, view.width // 3)
     fit = max(1, (view.width - names) // (_COLUMN + GAP))
@@ -106,17 +108,19 @@ def _span(count: int) -> str:
     return f"value 1 to {count}" if count < LINES else f"the last {count} values"
 
 
-def _newest(shown: RunFrame, rows: int, *, new_first: bool) -> list[str]:
+def _newest(shown: RunFrame, rows: int, view: ValueView) -> list[str]:
     """Some labels in the order of their first values.
 
-    First come those with a new value if `new_first`, then those that the script's docstring names, then the newest.
+    In a run that is stepped through, those with a new value come first; then those that the learner is told to look at,
+    those that the script's docstring names, and the newest.
     """
     named = shown.began.highlighted if shown.began else ()
+    looked_at = tuple(_NAMED.findall(view.look))
 
-    def weight(label: str) -> tuple[bool, bool, float]:
+    def weight(label: str) -> tuple[bool, bool, bool, float]:
         values = shown.values[label].values()
-        is_new = new_first and any(value.is_new for value in values)
-        return is_new, label in named, max((value.time for value in values), default=0.0)
+        is_new = view.tensors and any(value.is_new for value in values)
+        return is_new, label.startswith(looked_at), label in named, max((value.time for value in values), default=0.0)
 
     by_age = sorted(shown.values, key=weight)
     newest = set(by_age[len(by_age) - rows :])

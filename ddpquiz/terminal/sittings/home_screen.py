@@ -318,7 +318,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "not known: no verdict yet. Answers in lessons do not count."))
+        rows.append(("Weakest", "not known until a test says so; answers in lessons do not count"))
     lines = _named([(name, Text(plain(text))) for name, text in rows])
     judged = [one for one in now.tracks if one.labels.total() > one.labels[Label.UNKNOWN]]
     return Group(lines, *(section("Tracks, the weakest first", _tracks(judged)) if judged else []))

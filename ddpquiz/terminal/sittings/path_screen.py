@@ -319,16 +319,13 @@ def ending(context: SittingContext, path: GuidedPath) -> tuple[str, str]:
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]
     new = sum(key not in memories or memories[key].first is None for key in cards)
-    ahead = Counter(days for key in cards if key in memories and (days := (memories[key].due - day).days) > 0)
+    ahead = Counter(max(0, (memories[key].due - day).days) for key in cards if key in memories)
     if new:
-        wait = f"This lesson has {plural(new, 'new card')}"
-        them = "it" if new == 1 else "them"
-        today = _begun_today(context)
+        key, them, today = path.number(StageName.CARDS), "it" if new == 1 else "them", _begun_today(context)
+        so_far = f"; you have begun {today} today" if today else ""
         back = (
-            f"{wait}. Recall {them} now, or leave {them} to `ddpquiz study`, which shows {NEW_A_DAY} new cards a day."
-            if today < NEW_A_DAY
-            else f"{wait}. You have begun {today} cards today, which is enough for one day: leave {them} to "
-            f"`ddpquiz study`, or press {path.number(StageName.CARDS)} to recall {them} now."
+            f"This lesson has {plural(new, 'new card')}. Press {key} to recall {them} now, or leave {them} to "
+            f"`ddpquiz study`, which shows {NEW_A_DAY} new cards a day{so_far}."
         )
     elif ahead:
         (first, count), *others = sorted(ahead.items())
@@ -343,7 +340,7 @@ def ending(context: SittingContext, path: GuidedPath) -> tuple[str, str]:
 
 def _on(day: date, days: int) -> str:
     """The day that comes so many days after another."""
-    return f"on {day + timedelta(days):%A}" if days <= 7 else f"in {days} days"
+    return "today" if not days else f"on {day + timedelta(days):%A}" if days <= 7 else f"in {days} days"
 
 
 def stages(path: GuidedPath, following: PathStage | None) -> RenderableType:
