@@ -10,7 +10,8 @@ from ddpquiz.terminal.runs.script import Suggestion, of_script, suggestions
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 ABOUT = '''"""A title.
 
-Try    --fast 3       twice as fast
+Try    --fast 3       twice as fast,
+                      and half as warm
        on 1 rank, then 8    other numbers of ranks
 """
 '''
@@ -20,7 +21,7 @@ def test_arguments_and_numbers_of_ranks_become_commands(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(ABOUT)
     assert of_script(str(script)) == (
-        Suggestion(f"ddpquiz run {script} -- --fast 3", ("--fast", "3"), shows="twice as fast"),
+        Suggestion(f"ddpquiz run {script} -- --fast 3", ("--fast", "3"), shows="twice as fast, and half as warm"),
         Suggestion(f"ddpquiz run --nproc 1 {script}", ranks=1),
         Suggestion(f"ddpquiz run --nproc 8 {script}", ranks=8, shows="other numbers of ranks"),
     )

@@ -158,7 +158,12 @@ def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     paragraph = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
-    lines = [words.groups() for line in paragraph.splitlines() if (words := _LINE.fullmatch(line))]
+    lines: list[tuple[str, str]] = []
+    for line in paragraph.splitlines():
+        if words := _LINE.fullmatch(line):
+            lines.append((words[1], words[2]))
+        elif lines:  # it goes on with what the line before says
+            lines[-1] = lines[-1][0], f"{lines[-1][1]} {line.strip()}"
     return tuple(run for what, shows in lines for run in _runs(command, what, shows))
 
 
