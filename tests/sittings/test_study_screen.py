@@ -199,7 +199,7 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    left = "Left out: 4 new cards for other days (`ddpquiz study --new 6` adds 4 today). Due"
+    left = "Left out: 4 new cards for other days (`ddpquiz study --new 6` shows 4 of them today). Due"
     assert left in " ".join(screen(seat).split())
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · The ring\n\n\nFront of three?" in screen(press(seat, "n"))
@@ -207,7 +207,7 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     assert "Done: 6 new cards." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert "Left out: 19 new cards for other days (`ddpquiz study --new 27` adds 10 today)." in " ".join(told.split())
+    assert "Left out: 19 new cards for other days (`ddpquiz study --new 27` shows 10 of them today)." in " ".join(told.split())
     assert "limit" not in screen(seat)
     assert "n 4 more" not in screen(seat)
 

@@ -543,8 +543,8 @@ def _held_back(chosen: CardQueue, a_day: int | None, begun: int, command: str, *
         parts.append(f"{' and '.join(f'{count} {what}' for count, what in counts if count)} (`--count` shows more)")
     if a_day is not None and chosen.of_other_days:
         more = min(MORE, chosen.of_other_days)
-        adds = f"`{command} --new {max(a_day, begun) + more}` adds {more} today"
-        parts.append(f"{plural(chosen.of_other_days, 'new card')} for other days ({adds})")
+        shows = f"`{command} --new {max(a_day, begun) + more}` shows {more} of them today"
+        parts.append(f"{plural(chosen.of_other_days, 'new card')} for other days ({shows})")
     if chosen.proven_held:
         parts.append(f"{plural(chosen.proven_held, 'new card')} of concepts that you know well (`--all` shows them)")
     return [f"Left out: {', '.join(parts)}."] if parts else []
