@@ -207,7 +207,9 @@ def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     assert "Done: 6 new cards." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert "Left out: 19 new cards for other days (`ddpquiz study --new 27` shows 10 of them today)." in " ".join(told.split())
+    assert "Left out: 19 new cards for other days (`ddpquiz study --new 27` shows 10 of them today)." in " ".join(
+        told.split()
+    )
     assert "limit" not in screen(seat)
     assert "n 4 more" not in screen(seat)
 
