@@ -125,12 +125,7 @@ def ask_questions(
     count = len(fitting) if choice.adaptive else choice.count
     asked = quiz.choose_questions(fitting, count, dice, right)
     opening = " ".join(filter(None, [about, _already(catalog, earlier) if earlier else ""]))
-    last = {row.item: row for row in rows}
-    asked = [
-        with_hint_at_mistake(one, row.given or "") if (row := last.get(one.key)) and row.credit == 0 else one
-        for one in _on_machine(asked)
-    ]
-    fresh = quiz.begin(asked, dice, context.clock(), rules=choice.rules)
+    fresh = quiz.begin(_prepared(asked, rows), dice, context.clock(), rules=choice.rules)
     begun = _left_exam(context, choice, fresh, rows) if choice.exam and not piped else None
     if begun:
         opening = f"Going on with this exam: {len(begun.quiz.answers)} of {len(begun.quiz.asked)} have an answer."
@@ -143,10 +138,9 @@ def ask_questions(
 
 def once_more(context: SittingContext, questions: Sequence[Question]) -> QuizScreen:
     """A quiz of questions that were missed in a lesson: nothing counts, and it closes after the last one."""
-    last = {row.item: row for row in context.progress.entries("answer")}
-    asked = [with_hint_at_mistake(one, last[one.key].given or "") for one in questions]
+    asked = _prepared(questions, context.progress.entries("answer"))
     dice = random.Random()  # noqa: S311
-    state = quiz.begin(_on_machine(asked), dice, context.clock(), retry=True)
+    state = quiz.begin(asked, dice, context.clock(), retry=True)
     missed = f"You missed {'this question' if len(asked) == 1 else f'these {len(asked)} questions'} in the lesson."
     return QuizScreen(context, state, dice, QuizCommand(opening=f"{missed} Nothing counts here."))
 
@@ -158,7 +152,16 @@ def _left_exam(context: SittingContext, choice: QuizChoice, fresh: Quiz, rows: S
     return load_exam(home, choice.command, fresh, questions, kept)
 
 
-def _on_machine(questions: list[Question]) -> list[Question]:
+def _prepared(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
+    """The questions with figures of this machine, and with a hint at the mistake of the last answer, if it was wrong."""
+    last = {row.item: row for row in rows}
+    return [
+        with_hint_at_mistake(one, row.given or "") if (row := last.get(one.key)) and row.credit == 0 else one
+        for one in _on_machine(questions)
+    ]
+
+
+def _on_machine(questions: Sequence[Question]) -> Sequence[Question]:
     """The questions with figures of this machine, in those that ask for them."""
     if not any(variable.measured for question in questions for variable in question.variables):
         return questions
@@ -179,7 +182,7 @@ def _fitting(catalog: Catalog, choice: QuizChoice) -> list[Question]:
 
 
 def _of_begun(questions: list[Question], begun: set[str], catalog: Catalog) -> tuple[list[Question], str]:
-    """Return the questions about lessons that the learner has begun, or all if there are none, and a sentence on it."""
+    """The questions about lessons that the learner has begun, or all if none was; and a sentence that says which."""
     mine = [question for question in questions if question.concept in begun]
     lessons = len({concept.id for concept in catalog.concepts} & begun)
     if not mine or lessons == len(catalog.concepts):
