@@ -153,7 +153,7 @@ def _left_exam(context: SittingContext, choice: QuizChoice, fresh: Quiz, rows: S
 
 
 def _prepared(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
-    """The questions with figures of this machine, and with a hint at the mistake of the last answer, if it was wrong."""
+    """The questions with figures of this machine, and with a hint at the mistake of the last answer if it was wrong."""
     last = {row.item: row for row in rows}
     return [
         with_hint_at_mistake(one, row.given or "") if (row := last.get(one.key)) and row.credit == 0 else one
