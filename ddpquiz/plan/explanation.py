@@ -229,7 +229,7 @@ def _utilization(plan: Plan, line: str, flops: float, what: str) -> PlanLine:
         line,
         100 * getattr(plan, line),
         "%",
-        f"{what} of a token x tokens/s/GPU / peak",
+        f"{what} per token x tokens/s/GPU / peak",
         f"100 * {flops:.6g} * {plan.tokens_per_second:.6g} / {plan.machine.peak:.6g}",
         "arXiv 2205.05198, appendix A",
         "scaling-efficiency",
