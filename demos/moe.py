@@ -109,7 +109,7 @@ def main() -> None:
         print(f"tokens dropped: {TOKENS - len(order)} of {TOKENS}")
     print(f"balance loss (1 is even): {loss:.2f}")
     if rank == 0:
-        print(f"Rank r has expert r and {TOKENS} tokens; computing is a sleep.")
+        print(f"Rank r has expert r and {TOKENS} tokens, and sleeps instead of computing.")
 
     # Compare with one process, which has all experts.
     expected = tokens.clone()

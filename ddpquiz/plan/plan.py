@@ -24,7 +24,7 @@ class Fit(StrEnum):
     """Whether a plan fits into the memory of a GPU, as far as a prediction can say."""
 
     YES = "fits"
-    CLOSE = "too close to say"
+    CLOSE = "too close to call"
     NO = "does not fit"
 
 

@@ -72,7 +72,7 @@ def its_script(name, **_):
 def watched(path, ranks, args=()):
     seen = RunState()
     for event in begin(
-        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=10.0, restarts=read_demo(path).restarts)
+        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=40.0, restarts=read_demo(path).restarts)
     ).events():
         seen.add(event)
     return seen
@@ -134,8 +134,8 @@ def test_a_broken_demo_breaks_its_claim(tmp_path, fault):
     assert source.count(fault.old) == 1
     broken = tmp_path / f"{fault.demo}.py"
     broken.write_text(source.replace(fault.old, fault.new))
-    verdicts = watched(broken, fault.ranks, fault.args).verdicts()
-    assert fault.claim in [claim.text for claim, verdict, _ in verdicts if verdict == "broken"]
+    seen = watched(broken, fault.ranks, fault.args)
+    assert fault.claim in [claim.text for claim, verdict, _ in seen.verdicts() if verdict == "broken"], seen.notes
 
 
 @pytest.mark.parametrize("name", DEMOS)
@@ -184,7 +184,7 @@ def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monk
     seen = RunState()
     restarts = read_demo(demos_dir() / "elastic.py").restarts
     for event in begin(
-        Request(script, args=tuple(args), ranks=2, device="cpu", timeout=10.0, restarts=restarts)
+        Request(script, args=tuple(args), ranks=2, device="cpu", timeout=40.0, restarts=restarts)
     ).events():
         seen.add(event)
     assert seen.end.ok, seen.end.why
