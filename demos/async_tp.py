@@ -12,7 +12,7 @@ Products and transfers are sleeps, so that the times are steady; the overlap is
 real.
 
 Try    --wire 60                a slow network: a part of each transfer shows
-       --wire 5 --overhead 20   small products lose more than is hidden
+       --wire 5 --overhead 20   small matmuls cost more time than is hidden
        --compute 5              little to compute: little to hide behind
 """
 
@@ -58,7 +58,7 @@ def multiply(whose: str, rows: torch.Tensor, columns: torch.Tensor, seconds: flo
 
 
 def gather_then_multiply(mine: torch.Tensor, columns: torch.Tensor, args: argparse.Namespace) -> torch.Tensor:
-    """Plain tensor parallelism: all rows first, then one product."""
+    """Plain tensor parallelism: all rows first, then one matmul."""
     world, pieces = dist.get_world_size(), {}
     pass_around(mine, args.wire / 1000, pieces.__setitem__)
     rows = torch.cat([pieces[source] for source in range(world)])
@@ -66,7 +66,7 @@ def gather_then_multiply(mine: torch.Tensor, columns: torch.Tensor, args: argpar
 
 
 def multiply_pieces(mine: torch.Tensor, columns: torch.Tensor, args: argparse.Namespace) -> torch.Tensor:
-    """Async tensor parallelism: a product for each piece, while the next piece travels."""
+    """Async tensor parallelism: a matmul for each piece, while the next piece travels."""
     products = {}
 
     def use(source: int, rows: torch.Tensor) -> None:
@@ -94,10 +94,10 @@ def compare_times(seconds: list[float], args: argparse.Namespace) -> None:
     world = dist.get_world_size()
     product, wire = (args.overhead + args.compute) / 1000, args.wire / 1000
     whole = (world - 1) * wire + (args.overhead + world * args.compute) / 1000
-    assert seconds[0] > 0.98 * whole, "one after the other, the times of transfer and product add up"
+    assert seconds[0] > 0.98 * whole, "one after the other, the times of transfer and matmul add up"
     in_pieces = (world - 1) * max(product, wire) + product
-    assert seconds[1] > 0.98 * in_pieces, "each step takes as long as the slower of product and transfer"
-    # A busy machine may start a product late, so half of what should be hidden is enough.
+    assert seconds[1] > 0.98 * in_pieces, "each step takes as long as the slower of matmul and transfer"
+    # A busy machine may start a matmul late, so half of what should be hidden is enough.
     assert hidden() >= (world - 1) * min(product, wire) / 2, "rows travel while others are multiplied"
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compute", type=float, default=30, help="ms to multiply the rows of one rank")
     parser.add_argument("--wire", type=float, default=30, help="ms that the rows of a rank take to reach the next rank")
-    parser.add_argument("--overhead", type=float, default=0, help="extra ms that each product takes, however small")
+    parser.add_argument("--overhead", type=float, default=0, help="extra ms that each matmul takes, however small")
     args = parser.parse_args()
     if not all(0 <= each <= 100 for each in (args.compute, args.wire, args.overhead)):
         raise SystemExit("--compute, --wire and --overhead may be 0 to 100 ms.")
@@ -137,7 +137,7 @@ def main() -> None:
             print(f"{'':6}  transfer {drawn('transfer', start, 0.01)}", flush=True)
         assert torch.allclose(result, whole, atol=1e-5), "either way, rows times columns are those of one process"
 
-    print(f"order of products: {' '.join(whose for whose, _, _ in spans['multiply'])}")
+    print(f"order of matmuls: {' '.join(whose for whose, _, _ in spans['multiply'])}")
     print(f"bytes sent either way: {len(spans['transfer']) * mine.nbytes}")
     print(f"ms hidden: {1000 * hidden():.0f}")
     compare_times(seconds, args)
