@@ -33,7 +33,7 @@ def job(tmp_path):
         writer.open(rank)
         for line in lines:
             number = next(numbers)
-            writer.write(writer.issued(writer.now(), number, (), operation(line, ranks)))
+            writer.write(writer.issued(writer.now(), number, (), writer.prepare(operation(line, ranks))))
             if line != lines[-1]:
                 writer.write(writer.ended(writer.now(), number))
         if exits is not None:

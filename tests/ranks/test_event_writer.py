@@ -18,7 +18,7 @@ CALLED = [
 def test_what_is_joined_from_cached_text_is_what_encode_writes():
     writer = EventWriter(-1, 3, 0.0)
     for call in [*CALLED, *CALLED]:  # the second time from the cache
-        assert writer.issued(call.time, call.number, call.before, call.operation) == encode(call) + "\n"
+        assert writer.issued(call.time, call.number, call.before, writer.prepare(call.operation)) == encode(call) + "\n"
     others = {
         Ended(0.1, 3, 7): writer.ended(0.1, 7),
         Ended(0.1, 3, 7, 0.05): writer.ended(0.1, 7, 0.05),

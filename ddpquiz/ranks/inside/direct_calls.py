@@ -16,8 +16,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from ddpquiz.events.operation import Operation
+from ddpquiz.ranks.inside.event_writer import PreparedCall
 from ddpquiz.ranks.inside.operations import OpenOperation, mark_for, name_of, name_of_reduce
 from ddpquiz.ranks.inside.recorder import Recorder
 from ddpquiz.ranks.inside.source_location import locate
@@ -31,23 +33,22 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 class _Method:
     """A method of a process group: the operation's name in scripts, and where its arguments are.
 
-    `options` is the name of the class of the last argument, `inputs` the position of the list with the tensor that a
-    rank brings.
+    `options` is the class of the last argument, `inputs` the position of the list with the tensor that a rank brings.
     """
 
     name: str
     op: str
-    options: str
+    options: type
     inputs: int = 0
     reduces: bool = False
     rooted: bool = False
 
 
 _METHODS = (
-    _Method("allreduce", "all_reduce", "AllreduceOptions", reduces=True),
-    _Method("broadcast", "broadcast", "BroadcastOptions", rooted=True),
-    _Method("reduce", "reduce", "ReduceOptions", reduces=True, rooted=True),
-    _Method("allgather", "all_gather", "AllgatherOptions", inputs=1),
+    _Method("allreduce", "all_reduce", c10d.AllreduceOptions, reduces=True),
+    _Method("broadcast", "broadcast", c10d.BroadcastOptions, rooted=True),
+    _Method("reduce", "reduce", c10d.ReduceOptions, reduces=True, rooted=True),
+    _Method("allgather", "all_gather", c10d.AllgatherOptions, inputs=1),
 )
 
 
@@ -56,7 +57,7 @@ class _DirectCalls:
 
     def __init__(self, recorder: Recorder, private: DirectPrivate) -> None:
         self.recorder, self.private = recorder, private
-        self._known: dict[tuple[Any, ...], Operation] = {}
+        self._known: dict[tuple[Any, ...], PreparedCall] = {}
 
     def install(self) -> None:
         """Replace the methods."""
@@ -65,16 +66,17 @@ class _DirectCalls:
 
     def _replacement(self, method: _Method) -> Callable[..., Any]:
         original, direct = getattr(dist.ProcessGroup, method.name), getattr(self.private.backend, method.name)
-        operations, count = self.recorder.operations, method.inputs + 2
+        operations, get_backend, count = self.recorder.operations, self.private.get_backend, method.inputs + 2
 
         @wraps(original)
         def call(group: Any, *args: Any, **options: Any) -> Any:
             opened = backend = None
+            caller = sys._getframe().f_back  # noqa: SLF001  # as inspect does
             try:
                 if len(args) == count and not options and self._is_plain(group, args, method):
                     tensors = args[method.inputs]
-                    backend = self.private.get_backend(group, tensors[0].device)
-                    opened = self._issue(method, group, args, sys._getframe().f_back)  # noqa: SLF001  # as inspect does
+                    backend = get_backend(group, tensors[0].device)
+                    opened = self._issue(method, group, tensors, args[-1], caller)
                     opened.begun = mark_for(tensors)
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 operations.report_fault(fault)
@@ -88,7 +90,7 @@ class _DirectCalls:
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
             is_own_call = opened.asynchronous and not opened.on_gpu
-            operations.results.begin(work, method.op, sys._getframe().f_back, asynchronous=is_own_call)  # noqa: SLF001
+            operations.results.begin(work, method.op, caller, asynchronous=is_own_call)
             if opened.on_gpu:
                 operations.watch_gpu(opened)
             elif opened.asynchronous:
@@ -100,13 +102,14 @@ class _DirectCalls:
     def _is_plain(self, group: Any, args: tuple[Any, ...], method: _Method) -> bool:
         """Whether nothing but the backend would see this call."""
         tensors, private = args[method.inputs], self.private
-        if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
+        if type(args[-1]) is not method.options or type(tensors) is not list or len(tensors) != 1:
             return False
-        touched = [*tensors, *args[0][0]] if method.inputs else tensors
-        if type(group) is not dist.ProcessGroup or not all(map(_is_dense, touched)):
+        if type(group) is not dist.ProcessGroup or not _is_dense(tensors[0]):
             return False
-        if len({tensor.device for tensor in touched}) > 1:
-            return False
+        if method.inputs:
+            outputs, device = args[0][0], tensors[0].device
+            if not all(_is_dense(each) and each.device == device for each in outputs):
+                return False
         return not (
             private.dispatch_modes()
             or private.is_profiled()
@@ -115,35 +118,35 @@ class _DirectCalls:
             or self.recorder.private.graph_task_id() != -1
         )
 
-    def _issue(self, method: _Method, group: Any, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
+    def _issue(
+        self, method: _Method, group: Any, tensors: list[torch.Tensor], options: Any, caller: FrameType | None
+    ) -> OpenOperation:
         """Report a call."""
-        recorder, tensor, options = self.recorder, args[method.inputs][0], args[-1]
+        recorder, writer, [tensor], name = self.recorder, self.recorder.writer, tensors, group.group_name
         reduce = options.reduceOp.op.value if method.reduces else None  # a number is hashed and compared faster
         root = options.rootRank if method.rooted else None
         asynchronous = options.asyncOp
-        key = (
-            method.op, group.group_name, tensor.shape, tensor.dtype, locate(caller), asynchronous,
-            reduce, root,
-        )  # fmt: skip
-        operation = self._known.get(key)
-        if operation is None or key[1] not in recorder.members:  # the group may be a new one of the same name
-            operation = self._describe(key, tensor)
-        recorder.look_at(operation, [tensor], caller)
+        key = method.op, name, tensor.shape, tensor.dtype, locate(caller), asynchronous, reduce, root
+        call = self._known.get(key)
+        if call is None or name not in recorder.members:  # the group may be a new one of the same name
+            call = self._describe(key, tensor)
+        operation = call.operation
+        recorder.look_at(operation, tensors, caller)
         number, now = recorder.number_call(method.op, operation.file, operation.line, in_backward=False)
-        recorder.writer.write(recorder.writer.issued(now, number, (), operation))
-        return OpenOperation(number, now, asynchronous, None, key[1])
+        writer.write(writer.issued(now, number, (), call))
+        return OpenOperation(number, now, asynchronous, None, name)
 
-    def _describe(self, key: tuple[Any, ...], tensor: torch.Tensor) -> Operation:
+    def _describe(self, key: tuple[Any, ...], tensor: torch.Tensor) -> PreparedCall:
         op, group, shape, dtype, (file, line), asynchronous, reduce, root = key
         if len(self._known) >= _MOST_CALLS or group not in self.recorder.members:
             self._known.clear()
         members = self.recorder.find_members(group)
-        operation = self._known[key] = Operation(
+        call = self._known[key] = self.recorder.writer.prepare(Operation(
             op, members, members[root] if root is not None and 0 <= root < len(members) else root, (shape,),
             name_of(dtype), tensor.numel() * tensor.element_size(), file, line, group,
             "" if reduce is None else name_of_reduce(self.recorder.private.reduce_op_type(reduce)), asynchronous,
-        )  # fmt: skip
-        return operation
+        ))  # fmt: skip
+        return call
 
 
 def _is_dense(tensor: Any) -> bool:

@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -33,7 +32,7 @@ from ddpquiz.events.event import (
     encode,
 )
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
-from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
+from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, PreparedCall, identity, move_up
 from ddpquiz.ranks.inside.main_thread import MainThread
 
 _QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
@@ -73,8 +72,9 @@ class _RankFile:
         if now - self._checked_at > UNCHECKED:
             self._checked_at = now
             self._check(now)
-        while data:
-            data = data[os.write(self._fd, data) :]
+        written = os.write(self._fd, data)
+        while written < len(data):
+            written += os.write(self._fd, data[written:])
 
     def continue_in_a_new_one(self) -> None:
         """Rename this file to the older one, and open a new one."""
@@ -121,6 +121,16 @@ class _RankFile:
                 path.rename(f"{path}.{number}")
 
 
+class _CountedCall(PreparedCall):
+    """A prepared call, and where such calls are counted; nowhere if it receives from a rank that is not known yet."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, operation: Operation, count: list[int] | None) -> None:
+        super().__init__(operation)
+        self.count = count
+
+
 class RankWriter(EventWriter):
     """Writes events to the file of its rank in a folder, at least the newest `most` operations.
 
@@ -135,7 +145,7 @@ class RankWriter(EventWriter):
         self._is_on, self._is_writing = True, False
         self._pending: list[Line] = []
         self._file: _RankFile | None = None
-        self._issued: Counter[_Channel] = Counter()  # since the last joining, in this file and those before it
+        self._issued: dict[_Channel, list[int]] = {}  # how many since the last joining, in all files of this rank
         self._from_any_source: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
         self._groups: list[Joining | Forming] = []  # begun and formed so far; each file of this rank has them
@@ -158,17 +168,22 @@ class RankWriter(EventWriter):
         if not self._is_on:
             return
         with self.lock:
-            self._pending += lines
-            if self._file is None or self._is_writing:  # a signal handler of the script may communicate meanwhile
+            file = self._file
+            if file is None or self._is_writing:  # a signal handler of the script may communicate meanwhile
+                self._pending += lines
                 return
             try:
                 self._is_writing = True
-                while self._pending:
-                    pending, self._pending = self._pending, []
-                    for line in pending:
+                if self._pending:
+                    lines, self._pending = (*self._pending, *lines), []
+                while lines:
+                    for line in lines:
                         if line:
-                            text = line if type(line) is str else self._text_of(line, self._file)
-                            self._file.write(text.replace(_NOBODY, f'"rank": {self.rank}, ', 1))
+                            text = line if type(line) is str else self._text_of(line, file)
+                            if _NOBODY in text:
+                                text = text.replace(_NOBODY, f'"rank": {self.rank}, ', 1)
+                            file.write(text)
+                    lines, self._pending = tuple(self._pending), []
             except OSError as wrong:
                 self.stop(f"{self.folder}: {wrong.strerror or wrong}")
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
@@ -179,10 +194,10 @@ class RankWriter(EventWriter):
     def send(self, event: Event) -> None:
         self.write(event)
 
-    def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
-        if operation.in_background:
+    def issued(self, time: float, number: int, before: tuple[str, ...], call: PreparedCall) -> Line:
+        if call.in_background:
             self._in_background.add(number)
-        return super().issued(time, number, before, operation), number, operation
+        return super().issued(time, number, before, call), number, call
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
@@ -236,15 +251,18 @@ class RankWriter(EventWriter):
         if type(line) is not tuple:
             return self._format_event(line)
         text, number, what = line
-        if isinstance(what, Operation):
+        if type(what) is _CountedCall:
             if file.held >= self.most:
                 file.continue_in_a_new_one()
                 file.write(self._header(file))
             file.held += 1
-            self._count(number, what)
+            if what.count is None:
+                self._from_any_source[number] = what.operation.group, what.operation.members
+            else:
+                what.count[0] += 1
         elif group := self._from_any_source.pop(number, None):
-            self._issued[*group, "recv", what] += 1
-        return str(text)
+            self._count_of((*group, "recv", what))[0] += 1
+        return text  # type: ignore[no-any-return]
 
     def _header(self, file: _RankFile) -> str:
         """What a file begins with: what must be known of all that came before it."""
@@ -254,7 +272,8 @@ class RankWriter(EventWriter):
         now = self.now()
         dropped = [
             Dropped(now, self.rank, group, members, op, peer, issued)
-            for (group, members, op, peer), issued in self._issued.items()
+            for (group, members, op, peer), [issued] in self._issued.items()
+            if issued
         ]
         return "".join(map(self._format_event, [self.began, self._started, recorded, *self._groups, *dropped]))
 
@@ -264,20 +283,22 @@ class RankWriter(EventWriter):
         elif isinstance(event, Joining | Forming) and event not in self._groups:
             self._groups.append(event)
             if isinstance(event, Joining) and not event.done:
-                self._issued.clear()
+                for count in self._issued.values():
+                    count[0] = 0
         if isinstance(event, RankEvent):
             event = replace(event, rank=self.rank, time=round(event.time, 6))
         return encode(event) + "\n"
 
-    def _count(self, number: int, operation: Operation) -> None:
-        """Note that an operation was issued."""
+    def _new_call(self, operation: Operation) -> PreparedCall:
         group = operation.group, operation.members
         if operation.op not in POINT_TO_POINT:
-            self._issued[*group, "", None] += 1
-        elif operation.peer is not None:
-            self._issued[*group, operation.op, operation.peer] += 1
-        else:
-            self._from_any_source[number] = group
+            return _CountedCall(operation, self._count_of((*group, "", None)))
+        if operation.peer is not None:
+            return _CountedCall(operation, self._count_of((*group, operation.op, operation.peer)))
+        return _CountedCall(operation, None)
+
+    def _count_of(self, channel: _Channel) -> list[int]:
+        return self._issued.setdefault(channel, [0])
 
 
 def boot_id() -> str:

@@ -111,7 +111,9 @@ class Recorder:
         )  # fmt: skip
         if bucket is None:
             self.look_at(operation, tensors, caller)
-        self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
+        self.writer.write(
+            self.writer.issued(now, number, values_of(tensors) if with_values else (), self.writer.prepare(operation))
+        )
         return OpenOperation(number, now, asynchronous, bucket, group)
 
     def number_call(self, op: str, file: str, line: int, *, in_backward: bool) -> tuple[int, float]:
@@ -433,6 +435,7 @@ class _Callers:
 
     def __init__(self, writer: EventWriter) -> None:
         self.writer = writer
+        self._main = threading.main_thread().ident
         self._threads: set[tuple[str, int]] = set()
         self._caught = 0
 
@@ -445,7 +448,7 @@ class _Callers:
             self.writer.send(CalledInHandler(
                 self.writer.now(), self.writer.rank, raised_at, number, raised_in, type(error).__qualname__, message
             ))  # fmt: skip
-        is_main = in_backward or threading.get_ident() == threading.main_thread().ident
+        is_main = in_backward or threading.get_ident() == self._main
         if not is_main and (file, line) not in self._threads and len(self._threads) < _MOST_HANDLED:
             self._threads.add((file, line))
             self.writer.send(CalledByThread(self.writer.now(), self.writer.rank, line, file, op))

@@ -6,7 +6,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from functools import cache
-from types import FrameType
+from types import CodeType, FrameType
 
 from ddpquiz.ranks.inside import BETWEEN
 
@@ -16,6 +16,7 @@ _PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "pl
 _INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 _LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _OWN, _FOREIGN, _HIDDEN = range(3)
+_MOST_PLACES = 10_000  # whose lines are remembered
 _BETWEEN_FILES = frozenset(f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in BETWEEN)  # noqa: PTH120
 
 
@@ -37,14 +38,28 @@ def find_place(frame: FrameType | None) -> tuple[str, int]:
     """What `locate` returns, but only of these frames; ("", 0) if they have no such line."""
     foreign = ("", 0)
     while frame is not None:
-        file = frame.f_code.co_filename
-        kind = _kind(file)
+        kind = _kind(frame.f_code.co_filename)
         if kind == _OWN:
-            return file, frame.f_lineno
+            return _place(frame)
         if kind == _FOREIGN and not foreign[1]:
-            foreign = (file, frame.f_lineno)
+            foreign = _place(frame)
         frame = frame.f_back
     return foreign
+
+
+_places: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}  # by a code's identity and the instruction in it
+
+
+def _place(frame: FrameType) -> tuple[str, int]:
+    """The file and line of a frame; f_lineno reads the line table of the whole function up to there."""
+    code = frame.f_code
+    key = id(code), frame.f_lasti
+    known = _places.get(key)
+    if known is None or known[0] is not code:
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        known = _places[key] = code, (code.co_filename, frame.f_lineno)
+    return known[1]
 
 
 def outward(frame: FrameType | None) -> Iterator[FrameType]:
