@@ -235,7 +235,7 @@ def test_1024_ranks_are_read_in_1_gigabyte(write, tmp_path):
 
 def test_an_event_is_in_the_file_as_soon_as_it_is_written(tmp_path):
     writer = RankWriter(tmp_path, 3, BEGAN, 0)
-    writer.write(writer.issued(writer.now(), 1, (), operation(line=1)))  # before the rank is known
+    writer.write(writer.issued(writer.now(), 1, (), writer.prepare(operation(line=1))))  # before the rank is known
     writer.open(0)
     for number in range(1, 9):
         assert lines_of(read_rank_files(tmp_path), 0)[-1] == number
