@@ -43,7 +43,7 @@ _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>
 
 
 def first_line(raised: Raised) -> str:
-    """The first line of a message; of a long one, which its traceback shows whole, the first sentences."""
+    """A message in one line; of a long one, which its traceback shows whole, the beginning."""
     line = in_one_line(raised.message)
     if len(line) <= _LONGEST:
         return line

@@ -1,6 +1,6 @@
 """What a learner reads about labs: their list, a task, hints, the verdict on a file, and the solution beside it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.lab import Lab
+from ddpquiz.events.formatting import format_ranks
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.plural import plural
@@ -102,9 +103,9 @@ def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure
     if found.advice:
         parts.append(Text(plain(found.advice), style="quiet"))
     if found.values:
-        parts += [Text(), _ranks(sorted(found.values.items()))]
+        parts += [Text(), _found_by_ranks(found)]
     if found.waits:
-        waits = [(each.rank, _where(each.waits_in, each.file, each.line, file)) for each in found.waits]
+        waits = [(format_ranks([each.rank]), _where(each.waits_in, each.file, each.line, file)) for each in found.waits]
         parts += [Text(), _ranks(waits)]
     if found.outcome != "unwritten" and found.line and (line := _line_of(file, found.line)):
         parts += [Text(), Text.assemble((f"{found.line:5}  ", "quiet"), (plain(line), "code"))]
@@ -141,8 +142,18 @@ def _figure(figure: LabFigure) -> list[Text]:
     return [Text(figure.name, style="quiet"), *amounts]
 
 
-def _ranks(rows: Sequence[tuple[int, str]]) -> RenderableType:
-    return columns((Text(f"rank {rank}", style="quiet"), Text(plain(text))) for rank, text in rows)
+def _found_by_ranks(found: LabVerdict) -> RenderableType:
+    """What each rank found, once for those that found the same, and not once more what the sentence says."""
+    ranks: dict[str, list[int]] = {}
+    for rank, text in sorted(found.values.items()):
+        ranks.setdefault(text, []).append(rank)
+    return _ranks(
+        (format_ranks(those), "as above" if f", {text}." in found.sentence else text) for text, those in ranks.items()
+    )
+
+
+def _ranks(rows: Iterable[tuple[str, str]]) -> RenderableType:
+    return columns((Text(who, style="quiet"), Text(plain(text))) for who, text in rows)
 
 
 def _where(waits_in: str, path: str, line: int, file: Path) -> str:

@@ -160,7 +160,8 @@ def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[in
     """The line of the learner's file that broke a claim, or 0, and a sentence on what came before.
 
     The line is known if the difference names it, or if the rank called operations in no other line with this seed. The
-    last of several operations is often innocent, and so is one that has not touched the tensor that differs.
+    last of several operations is often innocent, so it is not named; nor is one blamed that has not touched the tensor
+    that differs.
     """
     if named := _NAMED_LINE.search(found):
         return int(named[1]), ""
@@ -177,7 +178,7 @@ def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[in
         return 0, f" Nothing that your file called there has changed it; its last operation was {last}."
     if len({call.line for call in calls}) == 1:
         return calls[-1].line, f" The only operation that your file called there is {last}."
-    return 0, f" Its last operation was {last}, but the fault may be elsewhere."
+    return 0, ""
 
 
 def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict:

@@ -147,6 +147,21 @@ def test_figures_are_named_with_their_units_one_in_the_singular():
     assert not any("collectives" in line for line in lines)  # what neither does is no comparison
 
 
+def test_what_ranks_found_alike_is_said_once():
+    found = LabVerdict(
+        outcome="claim", seconds=1.0, runs=1, sentence="On rank 0 of 4, x is 1. This must hold: x is 2.",
+        values={0: "x is 1", 1: "as expected", 2: "x is 1", 3: "x is 3"},
+    )  # fmt: skip
+    console = Console(width=100, file=io.StringIO())
+    console.print(Group(*lab_pages.verdict(RING, Path("x.py"), found)))
+    lines = [line.split("  ") for line in console.file.getvalue().splitlines()]
+    assert [[word.strip() for word in words if word.strip()] for words in lines if words[0].startswith("rank")] == [
+        ["ranks 0 and 2", "as above"],
+        ["rank 1", "as expected"],
+        ["rank 3", "x is 3"],
+    ]
+
+
 def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
     file = tmp_path / "ring_all_reduce.py"
     file.write_text(HEAD + "    time.sleep(1000)\n")

@@ -93,7 +93,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
     screen.wait(
         "On rank 0 of 2, element 0 of",
-        "rank 1 +element 0 of",
+        "ranks 0 and 1 +as above",
         "Repeat this run:",
         "waiting for you to save ring_all_reduce.py",
     )
