@@ -717,6 +717,21 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
         assert len(progress.entries("answer")) == 4
 
 
+def test_the_code_of_the_lesson_comes_back_and_the_learners_version_is_kept(pack_home, tmp_path):
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/dist.all_reduce/pass  # &/; s/rank + [0-9]/rank + 7/' \"$1\"\n")
+    editor.chmod(0o755)
+    terminal = _learn(pack_home, EDITOR=str(editor))
+    terminal.wait("step 1 of 4", "enter run it")
+    terminal.press("\r", "rank 0  3.0")
+    for number in (1, 2):  # the second time, the editor gets the code of the lesson again
+        terminal.press("e", r"- x = .*rank \+ 1\.0", "rank 0  7.0", "o original")
+        terminal.press("o", "rank 0  3.0", rf"your version is kept as\s+mine-first-concept-1_{number}\.py")
+        assert "rank + 7.0" in (pack_home / "listings" / f"mine-first-concept-1_{number}.py").read_text()
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
 def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, tmp_path):
     pack_store.add_pack(mine)
     terminal = _learn(tmp_path / "home")

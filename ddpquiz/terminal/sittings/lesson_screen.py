@@ -6,6 +6,7 @@ imported when something runs: the first step does not wait for it.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,7 @@ _TEXT = Hotkey("u", "back", "look at the text again; what you have entered stays
 _SKIP = Hotkey("s", "skip", "skip the rest of this step")
 _REASONS = Hotkey("space", "all reasons", "show why the other answers are wrong, the steps to the answer, and a check")
 _EDIT = Hotkey("e", "editor", "open the whole script in your editor, and run what you saved")
+_ORIGINAL = Hotkey("o", "original", "bring the code of the lesson back; your version is kept beside it")
 _STOP = Hotkey("esc", "back", "end the run, and go back to the step")
 _DEMO = Hotkey("d", "demo", "run the demo again, and look at all of it: every value, the time line, the claims")
 _OTHER = "This is not what the lesson expects to see here; another version of torch may be the reason."
@@ -463,6 +465,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             PROOF if answer and answer.posed.question.proof and page is not _Page.TEXT else None,
             (_QUESTION if after_question else _BACK) if self._at or self.number or self._own else None,
             _EDIT if runs else None,
+            _ORIGINAL if self._own else None,
             self._more_key if self.concept.more and self._is_last else None,  # further pages before would only daunt
             _SKIP,
             LOOK,
@@ -521,6 +524,8 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 self._edit()
             case "r" if runs:
                 self._run_again()
+            case "o" if self._own:
+                self._restore()
             case "d" if self.page in (_Page.DEMO, _Page.SEEN):
                 self._demo()
             case "p" if self.visit.answer and self.page is not _Page.TEXT:
@@ -809,6 +814,20 @@ class LessonScreen(AnswerScreen, SittingScreen):
         script = self._leave(edit)
         if script is not None:
             self._start(None, script)
+
+    def _restore(self) -> None:
+        """Put the learner's version aside, so that the editor begins with the code of the lesson."""
+        file = self._file
+        aside = next(
+            each for number in itertools.count(1) if not (each := file.with_stem(f"{file.stem}_{number}")).exists()
+        )
+        try:
+            file.rename(aside)
+        except OSError as problem:
+            self.note = f"{file} cannot be renamed: {problem.strerror}."
+            return
+        self._own = None
+        self.note = f"This is the code of the lesson again; your version is kept as {aside.name}."
 
     def _demo(self, *, brief: bool = False) -> None:
         """Run the demo of the step, with what was predicted beside it; `brief` leaves its screen out."""
