@@ -212,7 +212,8 @@ def remark(quiz: Quiz) -> str:
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
     """Draw a question, the hints, and, if `typed` is given, which options are chosen so far."""
     question = posed.question
-    parts = stem(question, typed)
+    how = Text(plain(instruction(question)), style="quiet")
+    parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text(), *_about(question, typed)]
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
     for place, text in enumerate(_choices(posed), 1):
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
@@ -234,15 +235,16 @@ def short_view(answer: Answer, *, steps: bool = False) -> list[RenderableType]:
     return [*_solution(answer, others=False), *(_steps(answer.posed.question) if steps else [])]
 
 
-def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
-    """Draw a question without its options or lines; the line of a script that is `typed` so far is marked."""
-    how = Text(plain(instruction(question)), style="quiet")
-    parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
+def stem(question: Question) -> list[RenderableType]:
+    """Draw a question that was answered, without its options or lines."""
+    return [prose(question.ask, "bold"), Text(), *_about(question)]
+
+
+def _about(question: Question, typed: str | None = None) -> list[RenderableType]:
+    """Draw the code that a question is about; the line of a script that is `typed` so far is marked."""
     if question.kind is Kind.SPOT:
-        parts += [_script_view(question, chosen_line(question, typed or "")), Text()]
-    elif question.code:
-        parts += [code_of(question), Text()]
-    return parts
+        return [_script_view(question, chosen_line(question, typed or "")), Text()]
+    return [code_of(question), Text()] if question.code else []
 
 
 def code_of(question: Question) -> RenderableType:
