@@ -184,7 +184,6 @@ Question 1/1 · hard · The ring
 ✗ Wrong. Every rank makes this call.
 
 The script hangs. Which line is at fault?
-Choose the line that is at fault, or type its number.
 
   1  x = torch.tensor([1.0, float(rank)])
   2  dist.all_reduce(x)
