@@ -10,7 +10,7 @@ import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.collective import Call, Matching
-from ddpquiz.events.event import Began, Ended, Issued, Joining, Recorded, Started, encode
+from ddpquiz.events.event import Began, Dropped, Ended, Issued, Joining, Recorded, Started, decode, encode
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.rank_files import UNCOMPARED, Clock, CollectiveVisit, align, read_rank_files
@@ -119,6 +119,31 @@ def test_groups_that_were_made_again_and_restarts_are_counted_from_zero(write, t
     record = read_rank_files(tmp_path)
     assert lines_of(record, 0)[-20:] == lines_of(record, 1)[-20:] == list(range(201, 221))
     assert [event.restart for event in record.events if isinstance(event, Started) and event.rank == 1][-1] == 1
+
+
+def test_a_new_file_says_how_many_operations_of_each_channel_came_before_it_since_the_group_was_formed(tmp_path):
+    writer = RankWriter(tmp_path, 3, BEGAN, 0)
+    writer.open(0)
+    numbers = itertools.count(1)
+
+    def issue(op, peer=None, source=None):
+        number = next(numbers)
+        writer.write(writer.issued(writer.now(), number, (), writer.prepare(operation(op, peer=peer))))
+        writer.write(writer.ended(writer.now(), number, None, source))
+
+    def dropped():
+        events = map(decode, (tmp_path / "rank-0.jsonl").read_text().splitlines())
+        return {(event.op, event.peer): event.count for event in events if isinstance(event, Dropped)}
+
+    issue("all_reduce")
+    issue("all_reduce")
+    writer.send(Joining(writer.now(), 0, done=False, line=1))
+    issue("send", peer=1)
+    issue("recv", source=1)  # in a new file; its source is known only now
+    assert dropped() == {("send", 1): 1}
+    for _ in range(3):
+        issue("all_reduce")
+    assert dropped() == {("send", 1): 1, ("recv", 1): 1, ("", None): 2}
 
 
 def test_half_a_line_at_the_end_is_ignored_and_cut_off_at_a_restart(write, tmp_path):
