@@ -627,7 +627,7 @@ def test_what_was_missed_in_the_steps_is_asked_once_more_at_the_end_until_it_is_
     session = context(progress, seat.context.clock, concepts=(STEPS,))
     asked = once_more(session, missed_in_steps(STEPS, progress))
     assert "Question 1/1 · once more" in screen(asked)
-    assert "You missed this question in the lesson. Nothing counts here." in screen(asked)
+    assert "You missed this question in the lesson. These answers do not count." in screen(asked)
     posed = asked.quiz.posed
     press(asked, str(1 + [posed.question.options[place].right for place in posed.shown].index(True)))
     assert not asked.closed  # the verdict is on the screen

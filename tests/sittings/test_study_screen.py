@@ -24,7 +24,7 @@ def test_the_first_card_ever_comes_with_a_few_sentences(progress):
     assert screen(studying(progress, CARDS, opening=[study_screen.WELCOME])) == (
         snapshot("""\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
-grade yourself. A card comes back after some days, later each time you know it,
+grade yourself. A card comes back after a few days, then less and less often,
 and `d` runs its demo on real ranks. Every grade is saved at once, so you can
 quit at any time.
 

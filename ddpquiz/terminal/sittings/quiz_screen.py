@@ -142,7 +142,7 @@ def once_more(context: SittingContext, questions: Sequence[Question]) -> QuizScr
     dice = random.Random()  # noqa: S311
     state = quiz.begin(asked, dice, context.clock(), retry=True)
     missed = f"You missed {'this question' if len(asked) == 1 else f'these {len(asked)} questions'} in the lesson."
-    return QuizScreen(context, state, dice, QuizCommand(opening=f"{missed} Nothing counts here."))
+    return QuizScreen(context, state, dice, QuizCommand(opening=f"{missed} These answers do not count."))
 
 
 def _left_exam(context: SittingContext, choice: QuizChoice, fresh: Quiz, rows: Sequence[Row]) -> UnfinishedExam | None:

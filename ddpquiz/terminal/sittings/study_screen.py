@@ -70,7 +70,7 @@ _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
-    "A card comes back after some days, later each time you know it, and `d` runs its demo on real ranks. "
+    "A card comes back after a few days, then less and less often, and `d` runs its demo on real ranks. "
     "Every grade is saved at once, so you can quit at any time."
 )
 
