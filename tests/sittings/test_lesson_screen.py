@@ -663,11 +663,16 @@ def _learn(home, **more):
     return ddpquiz("learn", "mine/first-concept", home=home, **more)
 
 
-def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
-    editor = tmp_path / "editor.sh"
-    editor.write_text("#!/bin/sh\nsed -i 's/rank + 1.0/rank + 5.0/' \"$1\"\n")
+def _editor(folder, command):
+    """An editor that runs a command of the shell, in which $1 is the file."""
+    editor = folder / "editor.sh"
+    editor.write_text(f"#!/bin/sh\n{command}\n")
     editor.chmod(0o755)
-    terminal = _learn(pack_home, EDITOR=str(editor))
+    return str(editor)
+
+
+def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
+    terminal = _learn(pack_home, EDITOR=_editor(tmp_path, "sed -i 's/rank + 1.0/rank + 5.0/' \"$1\""))
     terminal.wait("step 1 of 4", "enter run it")
     terminal.press("\r", "rank 0  3.0", "rank 1  3.0", "enter change the line")
     terminal.press("\r", "- dist.all_reduce", "rank 0  1.0", "rank 1  2.0", "not combined|combined unless")
@@ -718,10 +723,8 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
 
 
 def test_the_code_of_the_lesson_comes_back_and_the_learners_version_is_kept(pack_home, tmp_path):
-    editor = tmp_path / "editor.sh"
-    editor.write_text("#!/bin/sh\nsed -i 's/dist.all_reduce/pass  # &/; s/rank + [0-9]/rank + 7/' \"$1\"\n")
-    editor.chmod(0o755)
-    terminal = _learn(pack_home, EDITOR=str(editor))
+    edits = "sed -i 's/dist.all_reduce/pass  # &/; s/rank + [0-9]/rank + 7/' \"$1\""
+    terminal = _learn(pack_home, EDITOR=_editor(tmp_path, edits))
     terminal.wait("step 1 of 4", "enter run it")
     terminal.press("\r", "rank 0  3.0")
     for number in (1, 2):  # the second time, the editor gets the code of the lesson again
@@ -742,10 +745,8 @@ def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, t
 
 
 def test_a_run_that_lasts_can_be_stopped_and_leaves_no_rank(pack_home, tmp_path):
-    editor = tmp_path / "editor.sh"
-    editor.write_text("#!/bin/sh\nprintf 'import os, time\\nopen(\"%s\", \"a\").write(f\"{os.getpid()}\\\\n\")\\ntime.sleep(100)\\n' > \"$1\"\n" % (tmp_path / "pids"))  # fmt: skip
-    editor.chmod(0o755)
-    terminal = _learn(pack_home, EDITOR=str(editor))
+    writes = 'import os, time\\nopen("%s", "a").write(f"{os.getpid()}\\\\n")\\ntime.sleep(100)\\n' % (tmp_path / "pids")
+    terminal = _learn(pack_home, EDITOR=_editor(tmp_path, f"printf '{writes}' > \"$1\""))
     terminal.wait("step 1 of 4")
     terminal.press("e", "running on real ranks")
     while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
