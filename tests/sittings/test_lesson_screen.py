@@ -723,14 +723,15 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
 
 
 def test_the_code_of_the_lesson_comes_back_and_the_learners_version_is_kept(pack_home, tmp_path):
-    edits = "sed -i 's/dist.all_reduce/pass  # &/; s/rank + [0-9]/rank + 7/' \"$1\""
+    edits = "sed -i 's/dist.all_reduce/pass  # &/; s/rank + [0-9]/rank + 7/' \"$1\"; echo '# mine' >> \"$1\""
     terminal = _learn(pack_home, EDITOR=_editor(tmp_path, edits))
     terminal.wait("step 1 of 4", "enter run it")
     terminal.press("\r", "rank 0  3.0")
     for number in (1, 2):  # the second time, the editor gets the code of the lesson again
         terminal.press("e", r"- x = .*rank \+ 1\.0", "rank 0  7.0", "o original")
         terminal.press("o", "rank 0  3.0", rf"your version is kept as\s+mine-first-concept-1_{number}\.py")
-        assert "rank + 7.0" in (pack_home / "listings" / f"mine-first-concept-1_{number}.py").read_text()
+        kept = (pack_home / "listings" / f"mine-first-concept-1_{number}.py").read_text()
+        assert ("rank + 7.0" in kept, kept.count("# mine")) == (True, 1)
     terminal.press("q")
     assert terminal.end() == 0
 
