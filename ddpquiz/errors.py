@@ -1,6 +1,6 @@
 """The errors that a user can fix. They are printed in one place, without a traceback."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
@@ -9,8 +9,7 @@ class UserError(Exception):
     """Something that the user can fix. Its text says in a sentence or two what is wrong and what to do."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Complaint:
+class Complaint(NamedTuple):
     """What is wrong at one place of a content file, and what would be right. Line and column start at 1."""
 
     path: str

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -622,7 +622,8 @@ def decode(line: str | bytes) -> Event:
     name = data.pop("event", None) if isinstance(data, dict) else None
     if name in ("run", "end", "mark"):
         _bring_up_to_date(name, data)
-    forms, name = (_MARKS, data.pop("what", None)) if name == "mark" else (_FORMS, name)
+    events, marks = _forms()
+    forms, name = (marks, data.pop("what", None)) if name == "mark" else (events, name)
     form = forms.get(name) if isinstance(name, str) else None
     if form is None:
         raise ValueError("not an event of a kind that ddpquiz knows")
@@ -773,5 +774,8 @@ def _tuple(check: _Check, limits: Range, value: Any) -> tuple[Any, ...]:
     raise ValueError(f"must be a list of at most {limits.high:,}")
 
 
-_FORMS = {kind.event: _Form.of(kind) for kind in get_args(Event) if not issubclass(kind, Marked)}
-_MARKS = {kind.what: _Form.of(kind) for kind in get_args(Mark)}
+@cache  # not made while this module is loaded: a rank only writes events
+def _forms() -> tuple[dict[str, _Form], dict[str, _Form]]:
+    """The forms of all events by name, and those of all marks by what they say."""
+    events = {kind.event: _Form.of(kind) for kind in get_args(Event) if not issubclass(kind, Marked)}
+    return events, {kind.what: _Form.of(kind) for kind in get_args(Mark)}

@@ -18,6 +18,9 @@ from ddpquiz.errors import FAULT
 
 # Makes a rank write its stack. Scripts rarely use this signal, while clusters send SIGUSR1 to theirs.
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
+# Makes a rank write the stacks of all its threads (process_stacks.py), into a file in memory with this name.
+THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None
+MEMORY_FILE = "ddpquiz-stacks-of-rank-"
 LARGE_PAGE = 1 << 21  # bytes
 MADV_COLLAPSE = 25
 

@@ -19,10 +19,8 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events.source_text import Frame, frames_in
 from ddpquiz.jobs.stacks import Frames, parse_py_spy
-from ddpquiz.ranks.forks import is_stopped, process_tree
+from ddpquiz.ranks.forks import MEMORY_FILE, THREADS_SIGNAL, is_stopped, process_tree
 
-MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks
-THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None  # makes a rank write them
 _ANSWER = 3.0  # seconds in which a process begins to write its stacks, on a busy machine
 _PATIENCE = 20.0  # seconds for py-spy, which reads the symbols of large libraries
 _QUIET = 0.5  # seconds without another line, after which it has written all of a stack that is cut off

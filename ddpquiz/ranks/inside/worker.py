@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from ddpquiz.events.event import Started
 from ddpquiz.ranks.claims import REPORT, report_claims, reporter
-from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.forks import MEMORY_FILE, STACK_SIGNAL, THREADS_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
     object_collectives,
@@ -42,7 +42,6 @@ from ddpquiz.ranks.inside.leaving import call_excepthook, leave, send_error, ski
 from ddpquiz.ranks.inside.main_thread import sample_lines
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
-from ddpquiz.ranks.process_stacks import MEMORY_FILE, THREADS_SIGNAL
 
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:
