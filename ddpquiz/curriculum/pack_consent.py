@@ -1,8 +1,8 @@
 """Consent to packs: the programs of a pack run only after the learner has allowed exactly these bytes.
 
-It is asked for where a program begins: `read` in `ranks/script.py` asks for each script that lies in a pack, and passes
-the allowed files on to the ranks (`ranks/inside/pack_imports.py`); proofs and listings ask in
-`ranks/content_runner.py`, labs in `lab/checker.py` and `lab/folder.py`.
+It is checked where a program begins: `read` in `ranks/script.py` checks each script that lies in a pack, and passes the
+allowed files on to the ranks (`ranks/inside/pack_imports.py`); `ranks/content_runner.py` checks proofs and listings,
+`lab/checker.py` and `lab/folder.py` check labs.
 """
 
 import json

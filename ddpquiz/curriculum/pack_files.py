@@ -11,7 +11,6 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ddpquiz.errors import ContentError, UserError
@@ -97,7 +96,7 @@ def unpacked(files: Files, place: Path | None = None) -> Iterator[Path]:
             if place:
                 names = [str(place / name) for name in names]
             named = zip(problem.complaints, names, strict=True)
-            raise ContentError(tuple(replace(complaint, path=name) for complaint, name in named)) from None
+            raise ContentError(tuple(complaint._replace(path=name) for complaint, name in named)) from None
 
 
 def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:

@@ -24,7 +24,7 @@ from ddpquiz.ranks.installed_torch import require_demos
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.server_connection import temporary_folder
-from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.kit.layout import shown_path, shown_torchrun
 
 _SILENCE = 2.0  # seconds without movement on any rank that count as a hang
 _MOST_OUTPUT = 2_000_000  # bytes that one run may print
@@ -91,15 +91,16 @@ def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
         return command(lab, file, run, failure.seed)
     words = ["ddpquiz", "lab", lab.id, "--check"]
     usual = file.parent.absolute() == own_labs_dir().absolute()
-    return shlex.join(words if usual else [*words, "--dir", shown_path(str(file.parent))])
+    return shlex.join(words if usual else [*words, "--dir", shown_path(file.parent)])
 
 
 def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     """The torchrun command that repeats a run, with the one seed that failed if that is known."""
     seeds = run.seeds if seed is None else (seed,)
-    words = ["torchrun", "--nproc-per-node", str(run.ranks)]
+    words = ["--nproc-per-node", str(run.ranks)]
     words += ["--max-restarts", str(lab.restarts)] if lab.restarts else []
-    return shlex.join([*words, shown_path(str(lab.check)), shown_path(str(file)), *_arguments(seeds), *run.args])
+    words += [shown_path(lab.check), shown_path(file), *_arguments(seeds), *run.args]
+    return f"{shown_torchrun()} {shlex.join(words)}"
 
 
 def _follow_check(
@@ -157,7 +158,7 @@ def _cannot_run(file: Path) -> LabVerdict | None:
         sentence = f"Line {line} of {file.name} is not valid Python: {wrong.msg}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence, line=line)
     except FileNotFoundError:
-        sentence = f"There is no file {shown_path(str(file))}."
+        sentence = f"There is no file {shown_path(file)}."
         return LabVerdict(outcome="error", caught="error", seconds=0, runs=0, sentence=sentence)
     except (OSError, ValueError, RecursionError, MemoryError) as wrong:
         sentence = f"{file.name} cannot be read: {wrong}."

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpquiz.atomic_file import put_aside
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
@@ -48,18 +49,9 @@ class LabFolder:
     def reset(self, lab: Lab) -> Path | None:
         """Write the starter again; return where the file that was there is now, None if there was none."""
         require_consent(lab.id.rpartition("/")[0], lab.origin)
-        file, old = self.file(lab), None
-        if self.has(lab):
-            old = next(each for number in range(1, 10_000) if not os.path.lexists(each := self._old(lab, number)))
-            try:
-                file.rename(old)
-            except OSError as wrong:
-                raise UserError(f"{file} cannot be renamed: {wrong.strerror}.") from None
+        old = put_aside(self.file(lab)) if self.has(lab) else None
         self.begin(lab)
         return old
-
-    def _old(self, lab: Lab, number: int) -> Path:
-        return self.path / f"{lab.file_name.removesuffix('.py')}_{number}.py"
 
 
 def stamp(file: Path) -> Stamp:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.lab import Lab
+from ddpquiz.events.event import RankStack
 from ddpquiz.events.formatting import format_ranks
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.learning.lab_passes import LabStanding
@@ -103,10 +104,10 @@ def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure
     if found.advice:
         parts.append(Text(plain(found.advice), style="quiet"))
     if found.values:
-        parts += [Text(), _found_by_ranks(found)]
+        said = {text: "as above" for text in found.values.values() if f", {text}." in found.sentence}
+        parts += [Text(), _by_ranks((rank, said.get(text, text)) for rank, text in sorted(found.values.items()))]
     if found.waits:
-        waits = [(format_ranks([each.rank]), _where(each.waits_in, each.file, each.line, file)) for each in found.waits]
-        parts += [Text(), _ranks(waits)]
+        parts += [Text(), _by_ranks((each.rank, _where(each, file)) for each in found.waits)]
     if found.outcome != "unwritten" and found.line and (line := _line_of(file, found.line)):
         parts += [Text(), Text.assemble((f"{found.line:5}  ", "quiet"), (plain(line), "code"))]
     return parts
@@ -116,7 +117,7 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
     """Draw the command that repeats the run that failed, on a line of its own."""
     if not found.repeat or found.outcome == "unwritten":
         return []
-    what = "Repeat this run:" if found.repeat.startswith("torchrun") else "Repeat the check:"
+    what = "Repeat the check:" if found.repeat.startswith("ddpquiz") else "Repeat this run:"
     return [Text(), Text(what, style="quiet"), code(found.repeat)]
 
 
@@ -142,23 +143,19 @@ def _figure(figure: LabFigure) -> list[Text]:
     return [Text(figure.name, style="quiet"), *amounts]
 
 
-def _found_by_ranks(found: LabVerdict) -> RenderableType:
-    """What each rank found, once for those that found the same, and not once more what the sentence says."""
+def _by_ranks(rows: Iterable[tuple[int, str]]) -> RenderableType:
+    """What is said of each rank, once for the ranks of which the same is said."""
     ranks: dict[str, list[int]] = {}
-    for rank, text in sorted(found.values.items()):
+    for rank, text in rows:
         ranks.setdefault(text, []).append(rank)
-    return _ranks(
-        (format_ranks(those), "as above" if f", {text}." in found.sentence else text) for text, those in ranks.items()
-    )
+    return columns((Text(format_ranks(those), style="quiet"), Text(plain(text))) for text, those in ranks.items())
 
 
-def _ranks(rows: Iterable[tuple[str, str]]) -> RenderableType:
-    return columns((Text(who, style="quiet"), Text(plain(text))) for who, text in rows)
-
-
-def _where(waits_in: str, path: str, line: int, file: Path) -> str:
-    place = f"line {line}" if path == str(file.absolute()) else f"{Path(path).name}, line {line}"
-    return f"waits in {waits_in}, {place}" if waits_in else f"does not wait; it is at {place}" if line else "has ended"
+def _where(rank: RankStack, file: Path) -> str:
+    place = f"line {rank.line}" if rank.file == str(file.absolute()) else f"{Path(rank.file).name}, line {rank.line}"
+    if rank.waits_in:
+        return f"waiting in {rank.waits_in}, {place}"
+    return f"not waiting; at {place}" if rank.line else "ended"
 
 
 def _line_of(file: Path, line: int) -> str:

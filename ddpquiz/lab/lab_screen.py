@@ -131,7 +131,7 @@ class LabScreen(KeyScreen):
             case "solution":
                 return lab_pages.solution(self.lab, self.file, self._width)
         state = self._checker.state
-        file = Text(shown_path(str(self.file)), style="code")
+        file = Text(shown_path(self.file), style="code")
         parts: list[RenderableType] = [*self._place, lab_pages.head(self.lab), file, Text()]
         if state.verdict:
             said = [

@@ -43,9 +43,9 @@ class JobFile:
         recorder = ["-m", "ddpquiz.record", "--to", self.folder] if self.recorded else []
         return [*recorder, *(["-m", self.module] if self.module else [script])]
 
-    def command(self, endpoint: str = "", *, run_id: str = "ddpquiz") -> str:
-        """Return torchrun's command line; `endpoint` and `run_id` are shell text, already quoted."""
-        words = ["torchrun"]
+    def command(self, endpoint: str = "", *, run_id: str = "ddpquiz", launcher: str = "torchrun") -> str:
+        """Return torchrun's command line; `endpoint`, `run_id` and `launcher` are shell text, already quoted."""
+        words = [launcher]
         if self.nodes > 1:
             words += ["--nnodes", str(self.nodes)]
         words += ["--nproc-per-node", str(self.ranks)]

@@ -7,7 +7,6 @@ program and no right to look into processes. Of every other process py-spy reads
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig

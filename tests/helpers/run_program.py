@@ -20,8 +20,9 @@ _NOON = f"NOON{datetime.now(UTC).hour - 12:+}"  # a time zone in which it is noo
 
 
 def environment(home, **more):
-    """The environment of a learner whose data folder is `home`."""
-    return {**os.environ, "DDPQUIZ_HOME": str(home), "TZ": _NOON, **more}
+    """The environment of a learner whose data folder is `home`, with the environment of this Python active."""
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {**os.environ, "PATH": programs, "DDPQUIZ_HOME": str(home), "TZ": _NOON, **more}
 
 
 class Terminal:

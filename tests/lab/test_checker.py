@@ -1,6 +1,7 @@
 """The check of a learner's file: what is said of files that are wrong in every way, and nothing that stays behind."""
 
 import io
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ from rich.console import Console, Group
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
+from ddpquiz.events.event import RankStack
 from ddpquiz.lab import lab_pages
 from ddpquiz.lab.checker import Stopped, check_solution, command, compare, planned
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
@@ -162,6 +164,21 @@ def test_what_ranks_found_alike_is_said_once():
     ]
 
 
+def test_ranks_that_wait_at_the_same_line_are_listed_once():
+    file = Path("x.py")
+    at = [("all_reduce", 5), ("", 7), ("all_reduce", 5), ("", 0)]
+    waits = tuple(RankStack(rank, name, str(file.absolute()), line, "") for rank, (name, line) in enumerate(at))
+    found = LabVerdict(outcome="hang", seconds=1.0, runs=1, sentence="The ranks wait.", waits=waits)
+    console = Console(width=100, file=io.StringIO())
+    console.print(Group(*lab_pages.verdict(RING, file, found)))
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    assert [line for line in lines if line.startswith("rank")] == [
+        "ranks 0 and 2 waiting in all_reduce, line 5",
+        "rank 1 not waiting; at line 7",
+        "rank 3 ended",
+    ]
+
+
 def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
     file = tmp_path / "ring_all_reduce.py"
     file.write_text(HEAD + "    time.sleep(1000)\n")
@@ -201,6 +218,9 @@ def test_each_run_has_a_fresh_seed_and_its_command_names_only_the_seed_that_fail
     monkeypatch.chdir(tmp_path)
     (run,) = planned(RING, 77)
     assert run.seeds == (1, 77)
-    line = command(RING, tmp_path / "a b.py", replace(run, args=("--size", "3")), 77)
-    assert line == f"torchrun --nproc-per-node 2 {RING.check} 'a b.py' --seed 77 --size 3"
+    torchrun = Path(sys.executable).with_name("torchrun")
+    for programs, launcher in ((torchrun.parent, "torchrun"), (tmp_path, str(torchrun))):
+        monkeypatch.setenv("PATH", str(programs))
+        line = command(RING, tmp_path / "a b.py", replace(run, args=("--size", "3")), 77)
+        assert line == f"{launcher} --nproc-per-node 2 {RING.check} 'a b.py' --seed 77 --size 3"
     assert RING.check.is_absolute()

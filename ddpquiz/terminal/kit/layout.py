@@ -5,6 +5,9 @@ pager.py prints a page through the user's pager if it is longer than the termina
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -128,13 +131,19 @@ def numbered(lines: Iterable[Text]) -> Table:
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
 
 
-def shown_path(file: str) -> str:
+def shown_path(file: str | Path) -> str:
     """A path relative to the current folder if it lies there."""
     path = Path(file)
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def shown_torchrun() -> str:
+    """The command that starts torchrun in this shell: its name, or its path if its environment is not active."""
+    beside = Path(sys.executable).with_name("torchrun")
+    return "torchrun" if shutil.which("torchrun") or not beside.exists() else shlex.quote(shown_path(beside))
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:

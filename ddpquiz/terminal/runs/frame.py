@@ -22,7 +22,7 @@ from ddpquiz.events.silent_faults import silent_faults
 from ddpquiz.plural import plural
 from ddpquiz.ranks.launch_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
-from ddpquiz.terminal.kit.layout import new_table, shown_path
+from ddpquiz.terminal.kit.layout import new_table, shown_path, shown_torchrun
 from ddpquiz.terminal.kit.style import labeled, plain, prose
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
@@ -213,7 +213,8 @@ def header(began: Began | None) -> Text:
 def torchrun(began: Began) -> str:
     """The command line that runs the same without ddpquiz."""
     script = Path(shown_path(began.script))
-    return JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module).command()
+    job = JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module)
+    return job.command(launcher=shown_torchrun())
 
 
 def running(shown: RunFrame, width: int) -> Text:

@@ -6,7 +6,6 @@ imported when something runs: the first step does not wait for it.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.atomic_file import put_aside
 from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
 from ddpquiz.curriculum.posed_question import Posed, expected
@@ -27,7 +27,7 @@ from ddpquiz.learning.schedule import Grade, Schedule, study_day
 from ddpquiz.paths import data_dir
 from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, leave_to
-from ddpquiz.terminal.kit.layout import Barred, Brief, columns, header, shown_path, spaced
+from ddpquiz.terminal.kit.layout import Barred, Brief, columns, header, shown_path, shown_torchrun, spaced
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, console, prose
 from ddpquiz.terminal.kit.typing_screen import command_line
@@ -365,7 +365,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         """Draw what the learner's own version showed, with the lines that differ from the listing if they fit."""
         listing = self.step.listing
         ranks = listing.ranks if listing else 1
-        line = f"torchrun --standalone --nproc-per-node {ranks} {shown_path(str(self._file))}"
+        line = f"{shown_torchrun()} --standalone --nproc-per-node {ranks} {shown_path(self._file)}"
         ended = WAITS if observed.hung else observed.failed or observed.raised
         parts = result_parts(observed.printed, "", ended=ended)
         above = Group(Text("Your version. To run it without ddpquiz:", style="quiet"), code(line))
@@ -817,14 +817,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def _restore(self) -> None:
         """Put the learner's version aside, so that the editor begins with the code of the lesson."""
-        file = self._file
-        aside = next(
-            each for number in itertools.count(1) if not (each := file.with_stem(f"{file.stem}_{number}")).exists()
-        )
         try:
-            file.rename(aside)
-        except OSError as problem:
-            self.note = f"{file} cannot be renamed: {problem.strerror}."
+            aside = put_aside(self._file)
+        except UserError as problem:
+            self.note = str(problem)
             return
         self._own = None
         self.note = f"This is the code of the lesson again; your version is kept as {aside.name}."
