@@ -1,13 +1,10 @@
-"""Files that nobody loses: the old file stays in place until the new one is complete, or under another name."""
+"""A file that is written whole or not at all: the old file stays in place until the new one is complete."""
 
 import errno
-import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from ddpquiz.errors import UserError
 
 
 @contextmanager
@@ -34,14 +31,3 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     finally:
         os.close(opened)
         fresh.unlink(missing_ok=True)
-
-
-def put_aside(file: Path) -> Path:
-    """Rename a file to the first free one of `name_1.py`, `name_2.py` ..., and return that. UserError if it fails."""
-    beside = (file.with_stem(f"{file.stem}_{number}") for number in itertools.count(1))
-    aside = next(each for each in beside if not os.path.lexists(each))
-    try:
-        file.rename(aside)
-    except OSError as wrong:
-        raise UserError(f"{file} cannot be renamed: {wrong.strerror}.") from None
-    return aside

@@ -1,5 +1,6 @@
-"""Folders: the shipped content, demos and labs, the learner's data, and the cache."""
+"""Folders: the shipped content, demos and labs, the learner's data, and the cache; and how a file is put aside."""
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -128,3 +129,14 @@ def _find(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise UserError(f"The folder {name}/ of ddpquiz is missing; install ddpquiz again.")
+
+
+def put_aside(file: Path) -> Path:
+    """Rename a file to the first free one of `name_1.py`, `name_2.py` ..., and return that. UserError if it fails."""
+    beside = (file.with_stem(f"{file.stem}_{number}") for number in itertools.count(1))
+    aside = next(each for each in beside if not os.path.lexists(each))
+    try:
+        file.rename(aside)
+    except OSError as wrong:
+        raise UserError(f"{file} cannot be renamed: {wrong.strerror}.") from None
+    return aside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,8 +65,13 @@ def _predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predic
     except ContentError:  # demos also run while content is being edited
         return None
     predicted = prediction.find_question(known, DemoLink(demo_name(script), "", args, nproc))
+    if predicted is None:
+        return None
+    due = False
+    with suppress(UserError), open_progress(known.moved) as progress:  # the run reports it, if there is an answer
+        due = prediction.makes_card_due(known, predicted[1], progress, now(), in_path=False)
     try:
-        return prediction.ask(known, *predicted, style.console()) if predicted else None
+        return prediction.ask(known, predicted, style.console(), makes_due=due)
     except NoRun:
         raise typer.Exit from None
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.cli import clock, completion, sitting
@@ -25,7 +25,7 @@ from ddpquiz.learning import side_files
 from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
 from ddpquiz.safe_text import plain, to_json
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import layout, pager, style
 from ddpquiz.terminal.sittings.explain_screen import ExplainScreen, not_scored
 from ddpquiz.terminal.sittings.sitting import run_sitting
 
@@ -35,8 +35,12 @@ _MOST = 2000  # characters of its remark
 
 def explain(
     concept: Annotated[
-        str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=completion.items)
-    ],
+        str | None,
+        typer.Argument(
+            help="What to explain: a concept, or one prompt of it. Without it, list the concepts.",
+            autocompletion=completion.items,
+        ),
+    ] = None,
     editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, the one that EDITOR names.")] = False,
     judge: Annotated[
         str | None, typer.Option(help="A program that ticks points; you can change the ticks.", metavar="COMMAND")
@@ -50,7 +54,12 @@ def explain(
     {"question", "points", "text"} as JSON from standard input and prints {"points": [true, ...], "say": "..."}; nothing
     is sent to any other program.
     """
+    if concept is None and (editor or judge or as_json):
+        raise typer.BadParameter("name a concept; `ddpquiz explain` lists them.", param_hint="CONCEPT")
     known = loading.load()
+    if concept is None:
+        pager.show_paged(style.console(), _list(known))
+        return
     prompts = _prompts(known, concept)
     with sitting.open_sitting(known) as context:
         explained = Counter(row.item for row in context.progress.entries("explanation"))
@@ -80,6 +89,19 @@ def explain(
             explanations = [_values(each) for each in screen.state.done]
         if as_json:
             say(to_json({"explanations": explanations}, indent=2))
+
+
+def _list(known: Catalog) -> Group:
+    """Draw the concepts that can be explained, grouped by track."""
+    parts: list[RenderableType] = []
+    able = [concept for concept in known.concepts if concept.explain]
+    width = max((len(concept.id) for concept in able), default=0)
+    for track in known.tracks:
+        if here := [concept for concept in able if concept.track == track.id]:
+            rows = ((Text(each.id.ljust(width), style="code"), Text(plain(each.title))) for each in here)
+            parts += layout.section(plain(track.title), layout.columns(rows))
+    on = layout.Commands([("ddpquiz explain CONCEPT", "explain one of them in your own words")])
+    return Group(*parts[1:], Text(), on)
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:

@@ -191,10 +191,14 @@ class Marked(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class OptimizerStep(Marked):
-    """An optimizer has updated the weights; `models` says of which DDP models, counted from 1."""
+    """An optimizer has updated the weights; `models` says of which DDP models, counted from 1.
+
+    `shards` is set if what it updated are this rank's shards of a model that all ranks hold together.
+    """
 
     what: ClassVar[str] = "step"
     models: Annotated[tuple[Count, ...], Range(0, 1000)] = ()
+    shards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +314,8 @@ class ReplicaSample(Marked):
 
     Optimizers count from 1 in the order of their first steps. All gradients of these parameters were brought together
     by the script itself, with `op` in the `line` of `file`; or, if `op` is empty, a DDP model was to do so whose group
-    is this rank alone.
+    is this rank alone. `calls` is a checksum of the reductions since the last step that these gradients were in, and
+    `updated` one of their places among the optimizer's parameters.
     """
 
     what: ClassVar[str] = "weights_before"
@@ -319,6 +324,8 @@ class ReplicaSample(Marked):
     checksum: Name
     file: File
     op: Name
+    calls: Name = ""
+    updated: Name = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class RankTraining:
     inside_place: tuple[str, int] = ("", 0)
     all_steps: int = 0  # of optimizers, whether or not gradients were synchronized
     model_steps: int = 0  # of these, those that updated a DDP model
+    shard_steps: int = 0  # of these, those that updated this rank's shards of a model of all ranks
     passes: int = 0  # that were synchronized
     pass_place: tuple[str, int] = ("", 0)  # the line of the last one
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
@@ -77,7 +78,7 @@ class RankTraining:
 
     def restart(self) -> None:
         """Forget what is compared step by step: the rank begins its script again."""
-        self.model_steps = 0
+        self.model_steps = self.shard_steps = 0
         self.settings.clear()
         self.weights.clear()
         self.samples.clear()
@@ -140,6 +141,7 @@ class RankTraining:
         """Count a step of the optimizer, and whether this rank's own gradients are in it beside synchronized ones."""
         self.all_steps += 1
         self.model_steps += bool(mark.models)
+        self.shard_steps += mark.shards
         if not self._local.isdisjoint(mark.models):
             self.unsynced.append((mark.line, bool(self._since_step)))
         self._local.difference_update(mark.models)

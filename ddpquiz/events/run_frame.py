@@ -335,18 +335,19 @@ def _marks(ranks: list[int], state: RunState) -> str:
 _WRAPS_MODEL = re.compile(r"\b(DistributedDataParallel|DDP)\(")
 _VARIANT = re.compile(r"_(into_)?(tensor|single)$")  # names of one operator in different versions of torch
 _OF_LIBRARY = "called by a library"
-_PURPOSES = {"all_gather": "DDP compares the models", "broadcast": "DDP copies rank 0's model"}
+_COMPARES, _COPIES, _ORDERS = "DDP compares the models", "DDP copies rank 0's model", "DDP sends the order of buckets"
 _LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
 
 def _current_operation(state: RunState, now: float, *, newest: bool) -> OperationLine:
     """What runs at `now`, or what ran last."""
     joining = [rank for rank in state.all_ranks if state.communicates_in(rank) == JOIN]
-    if joining:
-        late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
+    late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
+    current = state.timeline.current()
+    if joining and (late or not current):  # ranks that are in the group already may call an operation before others
         pieces = _pieces([JOIN], joining, late, state)
         return OperationLine(pieces if late else (*pieces, (", forming the group", "")))
-    if current := state.timeline.current():
+    if current:
         shown = max(current, key=_called_last if newest else _called_by_most)
         if shown.differs:
             return OperationLine(_different(shown, now))
@@ -354,12 +355,12 @@ def _current_operation(state: RunState, now: float, *, newest: bool) -> Operatio
         called = {call.operation.op for call in shown.calls.values()}  # a send, its receive, or both
         what = [shown.op if len(called) > 1 else called.pop(), *_between(shown, state.ranks)]
         pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
-        return OperationLine(pieces, (*_purpose(shown), *_about(shown), *others))
+        return OperationLine(pieces, (*_purpose(shown, state), *_about(shown), *others))
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
         none = "no communication yet"
         return OperationLine(((f"the group is formed, {none}" if state.joined else none, "quiet"),))
-    more = (*_between(last, state.ranks), *_outcome(last), *_purpose(last), *_about(last))
+    more = (*_between(last, state.ranks), *_outcome(last), *_purpose(last, state), *_about(last))
     return OperationLine(((f"last: {last.op}", "quiet"),), more)
 
 
@@ -373,13 +374,53 @@ def _between(collective: Collective, of: int) -> list[str]:
     return [format_ranks(collective.members) + (" alone" if len(collective.members) == 1 else "")]
 
 
-def _purpose(collective: Collective) -> list[str]:
+def _purpose(collective: Collective, state: RunState) -> list[str]:
     """Words for a call that a library makes, and its purpose if that is known; none if the script makes it itself."""
     operation = collective.operation
     line = source_line(operation.file, operation.line)
     if not line or operation.bucket is not None or _VARIANT.sub("", operation.op) in line:
         return []
-    return [_PURPOSES.get(operation.op, _OF_LIBRARY) if _WRAPS_MODEL.search(line) else _OF_LIBRARY]
+    if _WRAPS_MODEL.search(line):
+        return [_purpose_in_wrapping(collective)]
+    return [_ORDERS if _sends_order_of_buckets(collective, state) else _OF_LIBRARY]
+
+
+def _purpose_in_wrapping(collective: Collective) -> str:
+    """Why DDP makes a call when it wraps a model.
+
+    It gathers how many parameters each rank has, and then broadcasts their shapes, to compare them. Only what it
+    broadcasts after that is the model itself; buffers may be integers, too.
+    """
+    operation = collective.operation
+    before = next(iter(collective.calls.values())).after
+    if operation.op == "broadcast":
+        gathered = operation._replace(op="all_gather").place
+        return _COMPARES if before is not None and before.place == gathered else _COPIES
+    return _COMPARES if operation.op == "all_gather" else _OF_LIBRARY
+
+
+def _sends_order_of_buckets(collective: Collective, state: RunState) -> bool:
+    """Whether DDP, after its first backward pass, broadcasts in which buckets it reduces gradients from now on.
+
+    These are two broadcasts of int32, and the first ones of a group in which buckets were reduced. Buffers of int32
+    come before that, at the latest in the first forward pass, and again in each.
+    """
+    if _bucket_part(collective) != "order":
+        return False
+    known, group = state.timeline.collectives, (collective.group, collective.members)
+    if len(known) < state.timeline.count:  # the first ones of the group may have left memory
+        return False
+    same = [each for each in known if (each.group, each.members) == group]
+    before = [part for each in same if each.index < collective.index and (part := _bucket_part(each))]
+    return before[:1] == ["gradients"] and before.count("order") <= 1
+
+
+def _bucket_part(collective: Collective) -> Literal["gradients", "order", ""]:
+    """Whether an operation reduces the gradients of a bucket, or may tell the order of buckets."""
+    operation = collective.operation
+    if operation.bucket is not None:
+        return "gradients"
+    return "order" if operation.op == "broadcast" and operation.dtype == "int32" else ""
 
 
 def _about(collective: Collective) -> list[str]:

@@ -31,9 +31,19 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
         *_never_awaited(timeline),
         *(drift or _replicas_differ(timeline, script)),
         *_replicas_without_ddp_differ(timeline, script),
+        *_shards_stepped_apart(timeline),
         *_same_order_each_epoch(timeline, script),
         *equal_gradients(timeline, len(timeline.ranks)),
     ]
+
+
+def compares_weights(timeline: Timeline) -> bool:
+    """Whether the weights of replicas were compared on all ranks, at some steps of their optimizers."""
+    ranks = [timeline.training[rank] for rank in timeline.ranks]
+    if len(ranks) < 2 or all(rank.weights for rank in ranks):
+        return len(ranks) > 1
+    common = set.intersection(*({*rank.samples} for rank in ranks))
+    return any(len({rank.samples[each].calls for rank in ranks}) == 1 for each in common)
 
 
 def _never_synchronized(timeline: Timeline, script: str) -> Iterator[str]:
@@ -195,9 +205,20 @@ def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[st
         return
     for optimizer in dict.fromkeys(optimizer for optimizer, _ in common):
         steps = [step for number, step in common if number == optimizer]
+        samples = {step: [ranks[rank][optimizer, step] for rank in ranks] for step in steps}
+        if any(len({each.calls for each in of_step}) > 1 for of_step in samples.values()):
+            continue  # the optimizer of each rank updates parameters of its own, which were reduced in other calls
+        mark = samples[steps[0]][0]
+        if mark.op and (mixed := [step for step in steps if len({each.updated for each in samples[step]}) > 1]):
+            yield (
+                f"{format_place(mark.file, mark.line)}: in step {mixed[0]:,} the calls that reduce gradients combined "
+                "those of different parameters, because some parameters had a gradient on a part of the ranks only and "
+                "were skipped elsewhere. Reduce the gradients of the same parameters on every rank, with zeros where a "
+                "rank has none."
+            )
+            return
         sums = {step: {rank: ranks[rank][optimizer, step].checksum for rank in ranks} for step in steps}
         differ = [step for step in steps if len({*sums[step].values()}) > 1]
-        mark = ranks[min(ranks)][optimizer, steps[0]]
         if not differ or differ[-1] != steps[-1] or (not mark.op and differ[0] == 1):  # other models, maybe
             continue
         who = _other_weights(sums[differ[0]])
@@ -217,12 +238,27 @@ def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[st
                 "to the others."
             )
         else:
-            yield (
-                f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} Weights "
-                "stay equal only if they start equal: send all weights of rank 0 to the others before the first "
-                "step, and let all ranks change them alike."
+            advice = (
+                "Look for what a rank does by itself to its gradients or weights: it divides by a number of its own, "
+                "clips by its own norm, skips a step, or makes the step before the wait() of an asynchronous call."
+                if equal
+                else "Weights stay equal only if they start equal: send all weights of rank 0 to the others before the "
+                "first step, and let all ranks change them alike."
             )
+            yield f"{format_place(mark.file, mark.line)}: the script averages gradients itself, and {found} {advice}"
         return
+
+
+def _shards_stepped_apart(timeline: Timeline) -> Iterator[str]:
+    """The ranks hold one model in shards, and have updated their shards a different number of times."""
+    steps = {rank: timeline.training[rank].shard_steps for rank in timeline.ranks}
+    if timeline.ended_well and all(steps.values()) and len({*steps.values()}) > 1:
+        made = _by_rank({rank: f"made {plural(count, 'step')}" for rank, count in steps.items()})
+        yield (
+            f"each rank holds a shard of the same model, but their optimizers did not step alike: {made}. The shards "
+            "no longer belong together. Let all ranks decide together whether to step: all-reduce the norm or the flag "
+            "that decides."
+        )
 
 
 def _other_weights(sums: Mapping[int, str]) -> str:
@@ -264,12 +300,27 @@ def _same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
 
 
 def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
-    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
-    sums = [tuple(rank.gradient_sums) for rank in timeline.training.values()]
-    if len(sums) == world > 1 and len({*sums}) == 1 and len({*sums[0]}) >= EQUAL_STEPS:
-        place = next(iter(timeline.training.values())).pass_place
-        yield (
-            f"{format_place(*place)}: all {world} ranks computed the same gradients in each of the first "
-            f"{len(sums[0])} backward passes, so they do the work of one: they read the same batches. Use a "
-            "DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
-        )
+    """Ranks compute the same gradients: they read the same batches, and do the work of one."""
+    alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for rank, training in sorted(timeline.training.items()):
+        alike[tuple(training.gradient_sums)].append(rank)
+    twins = [those for sums, those in alike.items() if len(those) > 1 and len({*sums}) >= EQUAL_STEPS]
+    if len(timeline.training) != world or not twins:
+        return
+    if len(alike) > 1 and not _ddp_spans(timeline, world):  # ranks that hold parts of a layer may read the same batches
+        return
+    passes = min(len(sums) for sums, those in alike.items() if those in twins)
+    who = f"all {world} ranks" if len(alike) == 1 else format_ranks(twins[0])
+    others = "".join(f", and so did {format_ranks(those)}" for those in twins[1:])
+    work = "they do the work of one" if len(alike) == 1 else f"the {world} ranks do the work of {len(alike)}"
+    yield (
+        f"{format_place(*timeline.training[twins[0][0]].pass_place)}: {who} computed the same gradients in each of the "
+        f"first {passes} backward passes{others}, so {work}: they read the same batches. Use a "
+        "DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
+    )
+
+
+def _ddp_spans(timeline: Timeline, world: int) -> bool:
+    """Whether DDP averages gradients over all ranks, each of which holds a whole model then."""
+    buckets = [cost.first for cost in timeline.costs.lines.values() if cost.is_ddp and cost.first]
+    return bool(buckets) and all(len(each.members) == world for each in buckets)

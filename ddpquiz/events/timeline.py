@@ -90,6 +90,11 @@ class Timeline:
         )
         return not (self._end is None or self._end.ok or stopped)
 
+    @property
+    def ended_well(self) -> bool:
+        """True if every rank has exited, with status 0."""
+        return self._by_rank.keys() == self._exits.keys() and not any(each.status for each in self._exits.values())
+
     def add(self, event: events.Event) -> None:
         if handler := self._handlers.get(type(event)):
             handler(self, event)

@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.atomic_file import put_aside
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
+from ddpquiz.paths import put_aside
 
 Stamp = tuple[int, int, int] | None
 

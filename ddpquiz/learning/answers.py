@@ -29,12 +29,8 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
 
     A question makes at most one card due on one day.
     """
-    question, day = answer.posed.question, study_day(answer.at)
-    made_due_card = None
-    if not answer.right and not retry and not progress.has_made_due(question.key, day):
-        hidden = progress.hidden(day)
-        offered = [card for card in cards if card.key not in hidden]
-        made_due_card = card_to_make_due(question, offered, progress.memories(question.concept), day)
+    question = answer.posed.question
+    made_due_card = None if answer.right or retry else card_of_mistake(progress, question, cards, answer.at)
     row = AnswerRow(
         item=question.key,
         credit=answer.credit,
@@ -47,6 +43,16 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
         confidence=answer.confidence,
     )
     return SavedAnswer(progress.answer(row, answer.at), made_due_card)
+
+
+def card_of_mistake(progress: Progress, question: Question, cards: Sequence[Card], at: datetime) -> str | None:
+    """The card that a wrong answer makes due now; None if no card can be, or the question has made one due today."""
+    day = study_day(at)
+    if progress.has_made_due(question.key, day):
+        return None
+    hidden = progress.hidden(day)
+    offered = [card for card in cards if card.key not in hidden]
+    return card_to_make_due(question, offered, progress.memories(question.concept), day)
 
 
 def card_to_make_due(

@@ -212,8 +212,11 @@ def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
-    """The concept that most needs work, or None if no concept with wrong answers is weak or fair."""
-    weak = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
+    """The concept with the lowest mean of those that have wrong answers and enough to judge by, and are not strong.
+
+    Its range may be too wide for a label; a fair concept beside it, with a higher mean, would not be the weakest.
+    """
+    weak = [concept for concept, s in known.items() if s.has_verdict and s.lost and s.label is not Label.STRONG]
     return min(weak, key=lambda concept: (known[concept].mean, concept), default=None)
 
 

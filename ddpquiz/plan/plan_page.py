@@ -9,7 +9,7 @@ from rich.text import Text
 from ddpquiz.plan.explanation import GIB, PlanLine, lines
 from ddpquiz.plan.plan import Fit, Plan, safe_bytes
 from ddpquiz.plan.schedule import PipelineRun, Slot
-from ddpquiz.plan.search import SearchResult, least_state_bytes, ways_to_fit
+from ddpquiz.plan.search import BEST, SearchResult, least_state_bytes, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
 from ddpquiz.terminal.kit.layout import new_table
@@ -220,7 +220,7 @@ def found_page(found: SearchResult, gpus: int, start: str, before: int | None = 
         best = found.plans[0]
         lines += [Text(_title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
     tried = f"{found.tried:,} layouts tried, {found.fitting:,} fit."
-    lines.append(Text(f"{tried} The fastest for each way of splitting the GPUs:" if found.plans else tried))
+    lines.append(Text(f"{tried} {_listed(found)}" if found.plans else tried))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
         lines.append(Text(_LEGEND, style="quiet"))
@@ -228,6 +228,17 @@ def found_page(found: SearchResult, gpus: int, start: str, before: int | None = 
         lines.append(Text(_ASSUMED, style="quiet"))
         lines += [Text("To see the plan of the best layout:"), code(f"{start} {_arguments(best)}")]
     return Group(*lines, Text("Why the others were left out", style="title"), _refusals(found))
+
+
+def _listed(found: SearchResult) -> str:
+    """Say which of the layouts that fit the table has."""
+    if found.ways == 1:
+        return "All of them split the GPUs in the same way. The fastest:"
+    ways = f"They split the GPUs in {found.ways:,} ways."
+    if len(found.plans) == found.ways:
+        return f"{ways} The fastest of each:"
+    alone = ", and of data parallelism alone" if len(found.plans) > BEST else ""
+    return f"{ways} The best layout of each of the {BEST} fastest{alone}:"
 
 
 def _title(job: Job, machine: Accelerator, *gpus: int) -> str:

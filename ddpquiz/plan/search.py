@@ -13,7 +13,7 @@ from ddpquiz.plan.plan import Fit, Plan, margin_of, predict, safe_bytes
 from ddpquiz.plan.step_time import Accelerator, Works, stage_works, step_time
 from ddpquiz.plan.traffic import Job
 
-_BEST = 6  # plans that a search returns
+BEST = 6  # ways to split the GPUs of which a search returns a plan, besides data parallelism alone
 MOST_GPUS = 4096  # of a search for the smallest number
 _MICRO_BATCHES = (1, 2, 4, 8)
 _CHUNKS = (2, 3, 4, 5, 6, 8)
@@ -22,10 +22,15 @@ _SMALL = (1, 2, 4)
 
 @dataclass(slots=True)
 class SearchResult:
-    """What a search found: how many layouts it tried, the best plans, and why others were refused."""
+    """What a search found: how many layouts it tried, the best plans, and why others were refused.
+
+    `plans` are the fastest ones, each the best of its way to split the GPUs. The one for data parallelism alone is
+    always among them if it fits, because it is the layout that people compare the others with.
+    """
 
     tried: int = 0
     fitting: int = 0
+    ways: int = 0  # to split the GPUs with which a layout fits
     plans: list[Plan] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -104,9 +109,21 @@ def search(job: Job, machine: Accelerator, gpus: int) -> SearchResult:
             best.append((step_time(candidate, machine, works).total, zero, len(best), tried))
     fastest: dict[tuple[int, ...], Layout] = {}
     for *_, layout in sorted(best):
-        fastest.setdefault((layout.tp, layout.cp, layout.pp, layout.ep), layout)
-    found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:_BEST]]
+        fastest.setdefault(_split(layout), layout)
+    found.ways = len(fastest)
+    kept = [layout for at, layout in enumerate(fastest.values()) if at < BEST or _only_dp(layout)]
+    found.plans = [predict(Job(model, layout, sizes), machine) for layout in kept]
     return found
+
+
+def _split(layout: Layout) -> tuple[int, ...]:
+    """How a layout splits the GPUs; dp has the rest of them."""
+    return layout.tp, layout.cp, layout.pp, layout.ep
+
+
+def _only_dp(layout: Layout) -> bool:
+    """Whether a layout splits the batch among the GPUs, and neither the model nor the sequences."""
+    return _split(layout) == (1, 1, 1, 1)
 
 
 def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, SearchResult] | None:

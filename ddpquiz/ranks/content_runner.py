@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed_question import Posed, parse_number
 from ddpquiz.curriculum.question_code import fixed_script
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import Output
+from ddpquiz.events.event import Event, Output
 from ddpquiz.paths import demo_file, demos_dir
 from ddpquiz.ranks.elastic_run import begin
 from ddpquiz.ranks.installed_torch import require_demos
@@ -27,6 +27,7 @@ PLACE = "<option>"
 STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer
 _PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
 _LIMIT = 120.0  # seconds that a run may last: a rank in a loop of its own neither hangs nor ends
+_OWN_LIMIT = 30.0  # that a version of the learner's own may last: somebody waits for it
 # Newer torch turns its Flight Recorder on by itself.
 _AS_IN_NEWER_TORCH = {"TORCH_FR_BUFFER_SIZE": "2000"}
 _LACKING = re.compile(r"AttributeError: module '(torch[\w.]*)' has no attribute '(\w+)'")
@@ -40,6 +41,7 @@ class Observed:
     raised: str = ""
     hung: bool = False
     failed: str = ""  # why the run ended badly, if it did
+    advice: str = ""  # what to do about that; if the run was stopped and diagnosed, where its ranks were
 
     def __str__(self) -> str:
         if self.hung:
@@ -190,15 +192,32 @@ def observe_listing(concept: str, listing: Listing, code: str) -> Observed:
         return run.finish()
 
 
-def begin_listing(concept: str, listing: Listing, script: str, name: str = "listing.py") -> CodeRun:
-    """Begin to run a script that was made of a listing; `name` is that of the file, where its lines are named.
+def begin_listing(concept: str, listing: Listing, script: str) -> CodeRun:
+    """Begin to run a listing, or the listing with its line changed, as a whole script.
 
     UserError if `concept` belongs to a pack whose programs the learner has not allowed.
     """
+    _require_listing(concept, listing)
+    hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
+    return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE, name="listing.py")
+
+
+def begin_own_version(concept: str, listing: Listing, script: str, name: str) -> CodeRun:
+    """Begin to run what the learner has made of a listing; `name` is that of the file, where its lines are named.
+
+    Nobody has checked how it ends, so what it shows says who waits for whom, also if it is stopped. UserError as of
+    `begin_listing`, and if the script cannot run.
+    """
+    _require_listing(concept, listing)
+    # With less patience, a busy rank would always count as one that has just moved, and not be asked where it is.
+    run = CodeRun(script, listing.ranks, _PATIENCE, name=name, diagnose=True)
+    run.limit = _OWN_LIMIT
+    return run
+
+
+def _require_listing(concept: str, listing: Listing) -> None:
     require_demos()
     require_consent(concept.rpartition("/")[0], listing.origin)
-    hangs = listing.shows.hangs or bool(listing.change and listing.change.shows.hangs)
-    return CodeRun(script, listing.ranks, STILL if hangs else _PATIENCE, name=name)
 
 
 def _placed(line: str, option: str) -> str:
@@ -213,34 +232,38 @@ def run_code(code: str, ranks: int, timeout: float, limit: float = _LIMIT) -> Ob
 
     They hang after `timeout` seconds without movement, and are killed after `limit` seconds in any case.
     """
-    with CodeRun(code, ranks, timeout, limit) as run:
+    with CodeRun(code, ranks, timeout) as run:
+        run.limit = limit
         return run.finish()
 
 
-def follow(request: Request, limit: float = _LIMIT) -> tuple[tuple[Output, ...], Observed]:
+def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
     """Run to the end and return every line of standard output and what was observed.
 
-    Ranks that have not ended after `limit` seconds are killed; Ctrl-C kills them too.
+    Ranks that do not end are killed after a time; Ctrl-C kills them too.
     """
-    run = _FollowedRun(request, limit)
+    run = _FollowedRun(request)
     run.finish()
     return tuple(run.outputs), run.observed
 
 
 class _FollowedRun:
-    """A run of which only the standard output and the end are of interest."""
+    """A run of which only the standard output and the end are of interest; it may last `limit` seconds."""
 
-    def __init__(self, request: Request, limit: float) -> None:
-        self._run, self._limit = begin(request), limit
+    def __init__(self, request: Request) -> None:
+        self._run = begin(request)
+        self.limit = _LIMIT
         self.outputs: list[Output] = []
 
     def read(self, seconds: float) -> bool:
         """Follow the run for some seconds; return whether it is over."""
-        new = self._run.read(seconds)
-        self.outputs += [event for event in new if isinstance(event, Output) and event.stream == "stdout"]
-        if not self._run.over and self._run.now() > self._limit:
-            self._run.stop(f"The ranks did not end within {self._limit:g} s.")
+        self._collect(self._run.read(seconds))
+        if not self._run.over and self._run.now() > self.limit:
+            self._run.stop(f"The ranks did not end within {self.limit:g} s.")
         return self._run.over
+
+    def _collect(self, events: Iterable[Event]) -> None:
+        self.outputs += [event for event in events if isinstance(event, Output) and event.stream == "stdout"]
 
     def finish(self) -> Observed:
         """Follow the run to its end; Ctrl-C kills the ranks."""
@@ -253,36 +276,44 @@ class _FollowedRun:
         return self.observed
 
     def close(self) -> None:
-        """Kill the ranks, if they still run."""
-        if not self._run.over:
-            self._run.close("Stopped by Ctrl-C.")
+        """Kill the ranks, if they still run; what they printed until then counts."""
+        self._collect(self._run.close("You stopped the run."))
 
     @property
     def observed(self) -> Observed:
         seen, ranks = self._run.seen, range(self._run.ranks)
         printed = {rank: tidy("\n".join(o.text for o in self.outputs if o.rank == rank)) for rank in ranks}
-        why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)
+        why, rank, advice = (seen.end.why, seen.end.rank, seen.end.advice) if seen.end else ("", None, "")
         first = seen.raised.get(rank) if rank is not None else None
         text = f"{first.error}: {first.message}" if first else ""
-        return Observed(printed, text, seen.hung is not None, why)
+        return Observed(printed, text, seen.hung is not None, why, advice)
 
 
 class CodeRun(_FollowedRun):
     """Code that runs on ranks on CPU, in a file that is called `name` where its lines are named.
 
-    Code that asks for NCCL gets torch's error. Call `read` until it is True; leaving the `with` kills what still runs.
+    Code that asks for NCCL gets torch's error. With `diagnose`, what is observed has the advice of `ddpquiz run`, and
+    the run ends where calls do not match. Call `read` until it is True; leaving the `with` kills what still runs.
     """
 
-    def __init__(self, code: str, ranks: int, timeout: float, limit: float = _LIMIT, *, name: str = "proof.py") -> None:
+    def __init__(
+        self, code: str, ranks: int, timeout: float, *, name: str = "proof.py", diagnose: bool = False
+    ) -> None:
         self._folder = temporary_folder()
         script = Path(self._folder.name) / name
         script.write_text(code, encoding="utf-8")
         environment = {"TMPDIR": self._folder.name, **_AS_IN_NEWER_TORCH}
         request = Request(
-            script, ranks=ranks, device="cpu", timeout=timeout, environment=environment, replaces_nccl=False
+            script,
+            ranks=ranks,
+            device="cpu",
+            timeout=timeout,
+            diagnose=diagnose,
+            environment=environment,
+            replaces_nccl=False,
         )
         try:
-            super().__init__(request, limit)
+            super().__init__(request)
         except UserError as error:
             raise UserError(str(error).replace(str(script), name)) from None
 

@@ -171,6 +171,24 @@ def test_what_cannot_be_explained_is_reported_in_a_sentence(home, words, said):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
+def test_without_a_concept_those_that_can_be_explained_are_listed(home):
+    done = piped(home, "explain")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == snapshot("""\
+Collectives
+  ring  The ring
+
+ddpquiz explain CONCEPT  explain one of them in your own words
+""")
+
+
+@pytest.mark.parametrize("option", ["--json", "--editor", "--judge=true"])
+def test_an_option_of_explain_needs_a_concept(home, option):
+    done = piped(home, "explain", option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name a concept; `ddpquiz explain` lists them." in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize("words", ["explain ring", "test ring --kind number"])
 def test_what_was_written_is_still_there_after_control_z(home, words):
     terminal = Terminal("bash", "--norc", "-i", env=environment(home, PS1="$ "))

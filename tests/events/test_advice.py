@@ -376,6 +376,19 @@ def test_ranks_that_train_on_the_same_batches_are_named(name, script):
     assert advised(script(BATCHES.format(seed=seed, batch=batch)), "gradients") == said
 
 
+GRID = "DDP(torch.nn.Linear(1, 4), process_group=[dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2])"
+
+
+@pytest.mark.parametrize(("seed", "ddp"), [("1 + rank % 2", "DDP(torch.nn.Linear(1, 4))"), ("1 + rank // 2", GRID)])
+def test_some_ranks_that_train_on_the_same_batches_are_named_if_ddp_spans_all_ranks(seed, ddp, script):
+    """In a grid of ranks, those that split a layer among them read the same batches."""
+    code = BATCHES.replace("DDP(torch.nn.Linear(1, 4))", ddp).format(seed=seed, batch="data[torch.randint(32, (4,))]")
+    said = snapshot(
+        "script.py:14: ranks 0 and 2 computed the same gradients in each of the first 6 backward passes, and so did ranks 1 and 3, so the 4 ranks do the work of 2: they read the same batches. Use a DistributedSampler with each rank's own number, or let the seed that chooses the data depend on the rank."
+    )
+    assert advised(script(code), "same batches", ranks=4) == ([] if ddp == GRID else [said])
+
+
 READING = """
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
@@ -436,9 +449,9 @@ def test_ranks_that_make_different_numbers_of_steps_are_told_of_join(around, adv
     assert (found.ok, found.advice) == (not advice, advice), found.why
 
 
-def advised(path, about):
+def advised(path, about, **request):
     """Run a script, and return the advice on one subject."""
-    events = run(path)
+    events = run(path, **request)
     assert end(events).ok, end(events).why
     timeline = Timeline()
     for event in events:

@@ -224,6 +224,10 @@ DRIFTS = {
         ),
     ),
     "weights changed on all ranks": ({"then": "if step == 3: net[0].weight.data.clamp_(-0.1, 0.1)"}, None),
+    "a parameter that DDP is to leave to each rank": (
+        {"before": "DDP._set_params_and_buffers_to_ignore_for_model(net, ['0.bias'])"},
+        None,
+    ),
 }
 
 
@@ -239,7 +243,7 @@ BY_HAND = """\
 torch.manual_seed({seed})
 net = torch.nn.Linear(4, 2)
 {before}
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+optimizer = torch.optim.SGD({parameters}, lr=0.1)
 batches = torch.Generator().manual_seed(rank)
 for step in range(5):
     optimizer.zero_grad()
@@ -252,6 +256,13 @@ dist.destroy_process_group()
 """
 MEAN, ONE = "dist.all_reduce(each.grad); each.grad.div_(world)", "dist.reduce(each.grad, dst=0)"
 SEND = "for each in net.parameters(): dist.broadcast(each.data, src=0)"
+OWN = {
+    "parameters": "[*net.parameters()][rank::world]",
+    "then": "for owner, each in enumerate(net.parameters()): dist.broadcast(each.data, src=owner)",
+}
+EXPERTS = """\
+net = torch.nn.ModuleList([torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)])
+net.forward = lambda x: net[rank](x)"""
 LONELY = "lonely = [dist.new_group([each]) for each in range(world)]; DDP = torch.nn.parallel.DistributedDataParallel"
 HANDS = {
     "right": ({}, None),
@@ -269,6 +280,19 @@ HANDS = {
         ),
     ),
     "reduced to one rank, which sends its weights": ({"reduce": ONE, "then": SEND}, None),
+    "divided by a number of its own": (
+        {"reduce": "dist.all_reduce(each.grad); each.grad.div_(world + rank)"},
+        snapshot(
+            "train.py:14: the script averages gradients itself, and before step 2 of the optimizer the replicas differ: rank 1 holds different weights from rank 0; before step 1 they were equal. Look for what a rank does by itself to its gradients or weights: it divides by a number of its own, clips by its own norm, skips a step, or makes the step before the wait() of an asynchronous call."
+        ),
+    ),
+    "each rank updates parameters of its own": (OWN, None),
+    "parameters without a gradient skipped": (
+        {"before": EXPERTS, "reduce": f"if each.grad is not None:\n            {MEAN}"},
+        snapshot(
+            "train.py:16: in step 1 the calls that reduce gradients combined those of different parameters, because some parameters had a gradient on a part of the ranks only and were skipped elsewhere. Reduce the gradients of the same parameters on every rank, with zeros where a rank has none."
+        ),
+    ),
     "each rank for itself": ({"reduce": "pass"}, None),  # as in a search for hyperparameters
     "only some gradients": ({"seed": "rank", "reduce": "if each.dim() == 1: dist.all_reduce(each.grad)"}, None),
     "DDP with each rank in a group of its own": (
@@ -287,8 +311,41 @@ HANDS = {
 @pytest.mark.parametrize("name", HANDS)
 def test_replicas_whose_gradients_a_script_brings_together_itself_are_compared(name, told):
     changed, said = HANDS[name]
-    body = BY_HAND.format(**{"seed": "0", "before": "", "reduce": MEAN, "then": ""} | changed)
-    assert told(body) == ([said] if said else [])
+    usual = {"seed": "0", "before": "", "parameters": "net.parameters()", "reduce": MEAN, "then": ""}
+    assert told(BY_HAND.format(**usual | changed)) == ([said] if said else [])
+
+
+# Shards of one model
+
+SHARDS = """\
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 4)
+fully_shard(net, mesh=init_device_mesh("cpu", (world,)))
+optimizer, other = torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.SGD([torch.ones(1)], lr=0.1)
+for step in range(6):
+    net(torch.randn(4, 4)).square().mean().backward()
+    if {steps}:
+        optimizer.step()
+    if rank == 0:
+        other.step()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("steps", "count"), [("True", 0), ("step < 3 + rank", 1)])
+def test_shards_of_one_model_are_updated_equally_often(steps, count, told):
+    assert (
+        told(SHARDS.format(steps=steps))
+        == [
+            snapshot(
+                "each rank holds a shard of the same model, but their optimizers did not step alike: rank 0 made 3 steps; rank 1 made 4 steps. The shards no longer belong together. Let all ranks decide together whether to step: all-reduce the norm or the flag that decides."
+            )
+        ]
+        * count
+    )
 
 
 # Advice on what costs time, or may be meant

@@ -99,6 +99,24 @@ def test_the_weakest_concept_is_one_that_is_known_to_want_work():
     assert weakest(strengths(ten(10), TODAY)) is None
 
 
+def test_a_fair_concept_is_not_the_weakest_beside_one_that_is_probably_lower():
+    def of(concept, *earned):
+        return [Answer(f"{concept}/{number}", credit) for number, credit in enumerate(earned)]
+
+    answers = [*ten(7), *of("d", 0.0, 1.0, 0.0, 1.0), *of("e", 1.0, 1.0, 1.0, 0.0), *of("f", 0.0, 0.0)]
+    known = strengths(answers, TODAY)
+    assert {concept: (known[concept].label, known[concept].has_verdict) for concept in "cdef"} == {
+        "c": (Label.FAIR, True),
+        "d": (Label.UNKNOWN, True),
+        "e": (Label.UNKNOWN, True),
+        "f": (Label.UNKNOWN, False),
+    }
+    assert known["f"].mean < known["d"].mean < min(known["c"].mean, known["e"].mean)
+    assert weakest(known) == "d"
+    assert weakest({concept: known[concept] for concept in "ef"}) == "e"
+    assert weakest({"f": known["f"]}) is None
+
+
 def test_a_concept_of_which_all_was_right_is_never_the_weakest():
     right = [Answer(f"c/{name}", 1.0, "easy", 0.25) for name in "abcdef"]
     assert strength(right, TODAY).label is Label.UNKNOWN  # easy ones alone cannot show that it is strong

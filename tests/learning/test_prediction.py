@@ -3,24 +3,38 @@
 import io
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from inline_snapshot import snapshot
 from run_program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, Clock
+from sample_sittings import screen as screen_of
 
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import expected, pose
-from ddpquiz.learning.judge import judge
+from ddpquiz.events.event import End
+from ddpquiz.events.run_state import RunState
+from ddpquiz.learning.answers import linked_cards
+from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.learning.log_rows import AnswerRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.prediction import NoRun, PredictedRun, Prediction, PredictionScreen, find_question
+from ddpquiz.terminal.sittings.prediction import (
+    NoRun,
+    PredictedRun,
+    Prediction,
+    PredictionScreen,
+    find_question,
+    makes_card_due,
+)
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions, RankRunner
+
+ENDED_WELL = RunState(end=End(0.0, ok=True, proven=1, claims=1))
 
 
 def demo(home, *words):
@@ -69,15 +83,53 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
         assert (seen.item, seen.given) == ("distributed-sampler/demo", "done")
 
 
-def test_a_wrong_prediction_before_the_lesson_makes_no_card_due_also_the_second_time(tmp_path):
+def test_a_wrong_prediction_before_the_lesson_makes_no_card_due_and_does_not_say_so_also_the_second_time(tmp_path):
     for count in (1, 2):
         terminal = demo(tmp_path)
-        terminal.press(place(terminal.wait("no prediction"), right=False), "predicted")
+        shown = terminal.wait("no prediction")
+        assert shown.splitlines()[1] == "Your answer counts, as in a test."
+        terminal.press(place(shown, right=False), "predicted")
         assert terminal.end() == 0
         assert "is due" not in " ".join(" ".join(terminal.lines).split())
         with Progress(tmp_path) as progress:
             assert [row.credit for row in progress.entries("answer")] == [0.0] * count
             assert progress.memories() == {}
+
+
+def test_a_card_is_promised_exactly_where_a_wrong_prediction_makes_one_due(progress, monkeypatch):
+    asked = []
+    monkeypatch.setattr(PredictionScreen, "show", lambda screen, _: asked.append(screen_of(screen)))
+    catalog, question = load(), predicted()
+    ranks = RankRunner(catalog, progress, Clock())
+    about = DemoOptions(about=question.concept)
+
+    def promised(how):
+        """Whether the screen promises a card, which is compared with what a wrong answer then does."""
+        run = ranks._ask(DemoLink("sampler", ""), how)
+        answer = Prediction("words", Verdict(right=False))
+        saved = replace(run, answer=answer).remark(ENDED_WELL, progress, START)
+        said = "If it is wrong, a related card comes due." in asked[-1]
+        assert said == ("is due." in saved)
+        return said
+
+    assert not promised(about)  # the lesson has not begun
+    assert promised(replace(about, asked_at="2 of 4"))  # it has, in the path
+    progress.stage(f"{question.concept}/step-1", "done", START)
+    assert not promised(about)  # it has made a card due today
+    assert "Your answer counts, as in a test.\n" in asked[-1]
+
+
+def test_a_prediction_promises_no_card_that_is_hidden(progress):
+    catalog, question = load(), predicted()
+    progress.stage(f"{question.concept}/step-1", "done", START)
+
+    def promised():
+        return makes_card_due(catalog, question, progress, START, in_path=False)
+
+    assert promised()
+    for card in linked_cards(question, catalog.concept(question.concept).cards):
+        progress.suspend(card.key, START)
+    assert not promised()
 
 
 def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_nor_the_time_of_the_demo(tmp_path):
@@ -126,18 +178,18 @@ def test_the_first_demo_of_home_asks_nothing_that_no_lesson_has_taught_and_opens
 
 def test_the_question_on_screen_is_not_asked_as_a_prediction(progress, monkeypatch):
     asked = []
-    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args, **_: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
     progress.stage(f"{predicted().concept}/lesson", "done", START)
     ranks._ask(link, DemoOptions(answered=predicted().key))
     assert asked == []
     ranks._ask(link, DemoOptions())
-    assert asked[0][2].key == predicted().key
+    assert asked[0][1][1].key == predicted().key
 
 
 def test_a_sitting_asks_no_prediction_that_no_lesson_which_has_begun_teaches(progress, monkeypatch):
     asked = []
-    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args, **_: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
     ranks._ask(link, DemoOptions())
     begun = progress.stage(f"{predicted().concept}/step-1", "done", START)
@@ -153,7 +205,7 @@ def test_a_sitting_asks_no_prediction_that_no_lesson_which_has_begun_teaches(pro
 
 def test_a_question_whose_last_answer_was_right_is_not_asked_as_a_prediction(progress, monkeypatch):
     asked = []
-    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args: asked.append(args))
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *args, **_: asked.append(args))
     ranks, link = RankRunner(load(), progress, Clock()), DemoLink("sampler", "")
     for credit in (1.0, 0.0):
         at = START + timedelta(minutes=credit == 0.0)

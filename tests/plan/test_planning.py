@@ -1,5 +1,6 @@
 """The formulas of the planner, each against something other than itself: published counts, papers, a simulation."""
 
+import io
 import re
 from dataclasses import replace
 
@@ -25,10 +26,12 @@ from ddpquiz.plan.layout import (
 from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import DEEPSPEED_MARGIN, HEADROOM, MARGIN, Fit, make_plan, memory_fit, predict
+from ddpquiz.plan.plan_page import found_page
 from ddpquiz.plan.schedule import Durations, simulate
-from ddpquiz.plan.search import fewest_gpus, plans_by_gpus, search, ways_to_fit
+from ddpquiz.plan.search import BEST, fewest_gpus, plans_by_gpus, search, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator, stage_work
 from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
+from ddpquiz.terminal.kit import style
 
 PUBLISHED = {  # as counted from the published weights; DeepSeek's index also has 58 x 256 biases of the router
     "gpt-2-xl": 1_557_611_200,
@@ -301,6 +304,30 @@ def test_a_search_finds_layouts_that_fit_sorted_by_time_and_counts_the_others():
     assert all(plan.fit is Fit.YES and plan.job.layout.gpus == 64 for plan in found.plans)
     assert [plan.time.total for plan in found.plans] == sorted(plan.time.total for plan in found.plans)
     assert found.tried == found.fitting + sum(found.refused.values())
+
+
+def test_a_search_always_shows_data_parallelism_alone_if_it_fits_and_says_which_ways_it_shows():
+    def splits(found):
+        layouts = [plan.job.layout for plan in found.plans]
+        return [(each.tp, each.cp, each.pp, each.ep) for each in layouts]
+
+    def said(found, gpus):
+        console = style.console(io.StringIO(), width=200)
+        console.print(found_page(found, gpus, "plan"))
+        return console.file.getvalue()
+
+    slow = search(job(dp=8), Accelerator(H100), 256)
+    assert splits(slow).index((1, 1, 1, 1)) == BEST
+    assert len(splits(slow)) == len(set(splits(slow))) == BEST + 1 < slow.ways
+    listed = f"{slow.fitting:,} fit. They split the GPUs in {slow.ways} ways. The best layout of each of the 6 fastest"
+    assert f"{listed}, and of data parallelism alone:" in said(slow, 256)
+    small = search(job(), Accelerator(H100), 32)
+    assert (1, 1, 1, 1) not in splits(small)  # it does not fit
+    assert f"They split the GPUs in {small.ways} ways. The best layout of each of the 6 fastest:" in said(small, 32)
+    few = replace(small, ways=BEST)
+    assert "They split the GPUs in 6 ways. The fastest of each:" in said(few, 32)
+    one = replace(small, ways=1, plans=small.plans[:1])
+    assert "fit. All of them split the GPUs in the same way. The fastest:" in said(one, 32)
 
 
 def test_the_fewest_gpus_are_those_below_which_nothing_fits():

@@ -6,9 +6,21 @@ from pathlib import Path
 import passed
 import pytest
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
+from ddpquiz.curriculum.concept import (
+    CodeProof,
+    DemoProof,
+    Kind,
+    Level,
+    Line,
+    Listing,
+    Option,
+    Question,
+    Shows,
+    Trap,
+    Variable,
+)
 from ddpquiz.ranks.content_check import prove_all
-from ddpquiz.ranks.content_runner import STILL, run_code
+from ddpquiz.ranks.content_runner import STILL, begin_own_version, run_code
 
 pytestmark = passed.ENGINE
 
@@ -139,6 +151,44 @@ def test_a_complaint_says_what_was_observed():
 def test_a_proof_that_does_not_end_is_ended(waits):
     seen = run_code(f"import time\nwhile True:\n    {waits}", 2, STILL, limit=0.5)
     assert (seen.hung, seen.raised, str(seen)) == (False, "", "The ranks did not end within 0.5 s.")
+
+
+BUSY = """import torch
+import torch.distributed as dist
+dist.init_process_group()
+print(rank := dist.get_rank())
+while rank == 1:
+    pass
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda run: setattr(run, "limit", 0.0), "The ranks did not end within 0 s."),
+        (lambda run: run.close(), "You stopped the run."),
+    ],
+)
+def test_a_version_of_the_learners_own_that_does_not_end_says_who_waits_for_whom(end, why):
+    with begin_own_version("c", Listing(2, "", Shows("")), BUSY, "c-1.py") as run:
+        limit = run.limit
+        while run._run.now() - run._run._watchdog.moved_at < 2:  # ranks that have just moved are not asked
+            run.read(0.1)
+        end(run)
+        seen = run.finish()
+    assert limit == 30
+    assert (seen.printed, seen.failed) == ({0: "0", 1: "1"}, why)
+    assert "Rank 0 waits in all_reduce at c-1.py:7 for rank 1: it has not reached this call" in seen.advice
+
+
+def test_a_version_of_the_learners_own_whose_calls_differ_says_which_rank_called_what():
+    code = BUSY.replace("while rank == 1:\n    pass", "if rank == 1: dist.broadcast(torch.ones(1), 0)")
+    with begin_own_version("c", Listing(2, "", Shows("")), code, "c-1.py") as run:
+        seen = run.finish()
+    assert "broadcast at c-1.py:5" in seen.failed
+    assert "all_reduce at c-1.py:6" in seen.failed
+    assert seen.advice
 
 
 def test_a_proof_says_what_torch_lacks():

@@ -53,6 +53,26 @@ def test_a_live_frame_says_what_each_rank_is_doing():
     )
 
 
+def test_the_arguments_of_a_script_stand_in_one_line_below_what_runs():
+    began = replace(BEGAN, title="A title", args=("--note", "a b\n[red]c", "--perturb", "1"))
+    assert drawn(seen(began=began)).splitlines()[:3] == snapshot(
+        ["A title", "2 ranks on CPU over Gloo · no GPU found", "arguments  --note 'a b [red]c' --perturb 1"]
+    )
+    long = replace(began, args=("--perturb", "1", *("--more",) * 20))
+    assert drawn(seen(began=long)).splitlines()[2:4] == snapshot(
+        ["arguments  --perturb 1 --more --more --more --more --more -…", ""]
+    )
+
+
+def test_a_low_screen_that_is_stepped_through_shows_the_arguments_before_the_title():
+    began = replace(BEGAN, title="A title that is long " * 5, args=("--perturb", "1"))
+    events = [Output(at / 10, 0, "stdout", f"step {at}: 1", f"step {at}", "1") for at in range(30)]
+    body, _ = on_screen(describe_frame(seen(*events, began=began)), ConsoleDimensions(80, 24), tensors=True)
+    assert text(body, 80).splitlines()[0] == snapshot(
+        "--perturb 1 · A title that is long A title that is long A title that is long A …"
+    )
+
+
 def test_what_changed_is_marked_and_what_was_repeated_is_not():
     before = [said(0, "mine", "1"), said(1, "mine", "2"), said(1, "other", "5")]
     later = [Output(0.4, rank, "stdout", f"mine: {rank + 2}", "mine", str(rank + 2)) for rank in (0, 1)]

@@ -30,6 +30,10 @@ RUNNING = {
     "init_process_group · all arrived, forming the group": [
         Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
     ],
+    "all_reduce · rank 0 arrived, waiting 0.4 s for rank 1 · sum of 4 numbers": [
+        *(Joining(0.1, rank, done=False, line=3) for rank in (0, 1)), Joining(0.2, 0, done=True, line=3),
+        issued(0.5, 0, 1, reduce="sum"),
+    ],
     "all_reduce · rank 1 arrived, waiting 0.8 s for rank 0 · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
     "all_reduce · rank 1 arrived, waiting 0.8 s for rank 0 (it has ended) · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
     "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
@@ -100,6 +104,46 @@ CALLED = {
     ("recv", "work = dist.irecv(x, 0)", None): [],
     ("all_reduce", None, None): [],  # the file cannot be read
 }
+
+
+def _purposes(script, *calls):
+    """What is said of each of these calls: its operator, its line, its dtype and its bucket."""
+    events, said = [], []
+    for number, (op, line, dtype, bucket) in enumerate(calls, 1):
+        called = Operation(op, (0, 1), 0, ((4,),), dtype, 16, str(script), line, bucket=bucket)
+        events += [Issued(number / 10, rank, number, called) for rank in (0, 1)]
+        more = describe_frame(seen(*events), since=0.0).operation.more
+        said.append(next((part for part in more if part.startswith(("DDP ", "called by"))), ""))
+        events += [Ended(number / 10 + 0.05, rank, number) for rank in (0, 1)]
+    return said
+
+
+COMPARES, COPIES = "DDP compares the models", "DDP copies rank 0's model"
+ORDERS, LIBRARY = "DDP sends the order of buckets", "called by a library"
+
+
+@pytest.fixture
+def trains(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("ddp = DDP(model)\nloss = ddp(x).mean()\nloss.backward()\ndist.all_gather(parts, x)\n")
+    return script
+
+
+def test_what_ddp_broadcasts_right_after_it_has_gathered_compares_the_models_whatever_its_dtype(trains):
+    wraps = [("all_gather", 1, "int64", None), ("broadcast", 1, "int64", None), ("broadcast", 1, "float32", None)]
+    buffers = ("broadcast", 1, "int64", None)
+    assert _purposes(trains, *wraps, buffers) == [COMPARES, COMPARES, COPIES, COPIES]
+    gathers = ("all_gather", 4, "int64", None)  # the script's own call
+    assert _purposes(trains, gathers, wraps[-1]) == ["", COPIES]
+
+
+def test_the_order_of_buckets_is_told_from_buffers_of_the_same_dtype(trains):
+    bucket, integers = ("all_reduce", 3, "float32", 0), ("broadcast", 2, "int32", None)
+    others = ("broadcast", 2, "int64", None)
+    calls = [others, bucket, integers, integers, others, bucket, others]
+    assert _purposes(trains, *calls) == [LIBRARY, "", ORDERS, ORDERS, LIBRARY, "", LIBRARY]
+    assert _purposes(trains, bucket, integers, integers, integers)[-1] == LIBRARY
+    assert _purposes(trains, integers, bucket, integers, integers) == [LIBRARY, "", LIBRARY, LIBRARY]
 
 
 @pytest.mark.parametrize("called", CALLED)

@@ -6,6 +6,7 @@ import signal
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from inline_snapshot import snapshot
@@ -18,6 +19,7 @@ from ddpquiz.cli.app import app
 from ddpquiz.curriculum import pack_consent, pack_store, packs
 from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import DemoLink, LessonStep, Level, LineChange, Listing, Option, Shows
+from ddpquiz.curriculum.listing import whole_script
 from ddpquiz.curriculum.loading import load_pack
 from ddpquiz.errors import UserError
 from ddpquiz.learning import mastery
@@ -25,7 +27,7 @@ from ddpquiz.learning.guided_path import StageName, guided_path, load_history, m
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.content_check import run_listings
-from ddpquiz.ranks.content_runner import Observed, begin_listing
+from ddpquiz.ranks.content_runner import Observed, begin_own_version
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.more_screen import MoreScreen
 from ddpquiz.terminal.sittings.path_screen import PathScreen
@@ -636,6 +638,23 @@ def test_what_was_missed_in_the_steps_is_asked_once_more_at_the_end_until_it_is_
     assert (missed(), progress.last_answers()) == ([], [])
 
 
+def test_the_end_of_a_lesson_claims_no_more_than_the_last_answers_show(progress):
+    def answered(question, credit, *, minutes):
+        progress.answer(answer_row(f"ring/{question}", credit, retry=minutes > 2), START + timedelta(minutes=minutes))
+        return " ".join(screen(PathScreen(context(progress, concepts=(STEPS,)), STEPS)).split())
+
+    for item in ("step-1", "step-2", "step-3", "step-4", "lesson"):
+        progress.stage(f"ring/{item}", "done", START)
+    todo = "Press t for questions about the lesson, or 1 to go through it again."
+    assert f"You did not get 1 question of this lesson right the last time. {todo}" in answered("bytes", 0.0, minutes=1)
+    assert "You did not get 2 questions of this lesson right" in (shown := answered("steps", 0.0, minutes=2))
+    assert "You can now" not in shown
+    assert "You can now" not in answered("steps", 1.0, minutes=3)
+    shown = answered("bytes", 1.0, minutes=4)
+    assert "✓ You can now say who holds the sum." in shown
+    assert "You did not get" not in shown
+
+
 def test_listings_run_on_real_ranks_and_what_they_do_not_show_is_reported():
     wrong = replace(SUM, shows=Shows("2.0"), change=replace(SUM.change, shows=Shows(hangs=True)))
     concepts = [STEPS, replace(STEPS, steps=(LessonStep("Text.", wrong),))]
@@ -710,7 +729,8 @@ def test_a_whole_lesson_on_real_ranks_left_in_every_way(pack_home, tmp_path):
     terminal.press("\r", "Question 1/2 · once more", "You missed these 2 questions in the lesson.")
     terminal.press("x", "Question 1/2", "enter next")
     terminal.press("\r", "Question 2/2 · once more")
-    terminal.press("q", "You can now say what an all-reduce leaves", "This lesson has 5 new cards", "▸ next")
+    left = terminal.press("q", "This lesson has 5 new cards", "▸ next")
+    assert "You did not get 2 questions of this lesson right the last time." in " ".join(left.split())
     terminal.press("q")
     assert terminal.end() == 0
     name = "mine/first-concept"
@@ -745,6 +765,43 @@ def test_the_listing_of_a_pack_runs_only_once_the_learner_has_allowed_it(mine, t
     assert terminal.end() == 0
 
 
+def test_the_learners_own_version_that_python_cannot_read_stays_to_be_mended(pack_home, tmp_path):
+    terminal = _learn(pack_home, EDITOR=_editor(tmp_path, "echo 'print(' >> \"$1\""))
+    terminal.wait("step 1 of 4", "enter run it")
+    terminal.press("e", r"\+ print\(", r"mine-first-concept-1\.py:\d+: '\(' was never closed", "r again", "o original")
+    terminal.press("o", "step 1 of 4", "enter run it")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_the_learners_own_version_that_does_not_end_says_who_waits_for_whom_once_it_is_stopped(pack_home, tmp_path):
+    """Rank 1 counts as silent, and is asked where it is, only after a second."""
+    pid, mine = tmp_path / "pid", tmp_path / "mine.py"
+    busy = f"""import os, time
+until = time.monotonic() + 2
+dist.barrier()
+while rank == 1:
+    if time.monotonic() > until and not os.path.exists({str(pid)!r}):
+        open({str(pid)!r}, "w").write(str(os.getpid()))
+"""
+    mine.write_text(whole_script(f"{busy}dist.all_reduce(torch.ones(1))"))
+    terminal = _learn(pack_home, EDITOR=_editor(tmp_path, f'cp {mine} "$1"'))
+    terminal.wait("step 1 of 4", "enter run it")
+    terminal.press("e", "while rank == 1", "running on real ranks, for at most 30 s")
+    for again in (True, False):
+        while not pid.exists():
+            terminal.read(0.05)
+        waits = r"Rank 0\s+waits\s+in\s+all_reduce\s+at\s+mine-first-concept-1\.py:\d+\s+for\s+rank\s+1"
+        terminal.press("\x03", r"You stopped the run\.", waits, "r again", "o original")
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+        pid.unlink()
+        if again:
+            terminal.press("r", "while rank == 1", "running on real ranks, for at most 30 s")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
 def test_a_run_that_lasts_can_be_stopped_and_leaves_no_rank(pack_home, tmp_path):
     writes = 'import os, time\\nopen("%s", "a").write(f"{os.getpid()}\\\\n")\\ntime.sleep(100)\\n' % (tmp_path / "pids")
     terminal = _learn(pack_home, EDITOR=_editor(tmp_path, f"printf '{writes}' > \"$1\""))
@@ -752,7 +809,7 @@ def test_a_run_that_lasts_can_be_stopped_and_leaves_no_rank(pack_home, tmp_path)
     terminal.press("e", "running on real ranks")
     while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
         terminal.read(0.05)
-    terminal.press("\x03", "stopped", "enter run it")
+    terminal.press("\x03", "You stopped the run", "o original")
     for pid in (tmp_path / "pids").read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
@@ -772,14 +829,60 @@ def test_the_json_of_a_concept_holds_its_steps(mine):
 
 
 def test_a_fault_in_the_learners_own_version_is_named_with_its_file(progress):
-    with begin_listing("ring", SUM, "import torch\nraise ValueError('mine')", "ring-1.py") as run:
+    with begin_own_version("ring", SUM, "import torch\nraise ValueError('mine')", "ring-1.py") as run:
         observed = run.finish()
     assert "at ring-1.py:2: mine" in observed.failed
     seat = lesson(progress)
     seat._show(None, observed)
     assert "raised ValueError at ring-1.py:2: mine" in screen(seat)
     with pytest.raises(UserError, match=r"^ring-1\.py:2: '\(' was never closed"):
-        begin_listing("ring", SUM, "import torch\nprint(", "ring-1.py")
+        begin_own_version("ring", SUM, "import torch\nprint(", "ring-1.py")
+
+
+def test_while_the_learners_own_version_runs_its_lines_are_shown_and_no_older_result(progress):
+    seat = lesson(progress)
+    seat._show(seat.pages[1], Observed({0: "3.0", 1: "3.0"}))
+    seat._start(None, whole_script(SUM.code.replace("dist", "while rank == 1: pass\ndist", 1)))
+    shown = screen(seat)
+    assert "+ while rank == 1: pass" in shown
+    assert "loading torch (only once) · ctrl+c stops it" in shown
+    assert "rank 0  3.0" not in shown
+    assert "Both have the sum." not in shown
+    seat._started = replace(seat._started, run=SimpleNamespace(limit=30.0))
+    assert "running on real ranks, for at most 30 s · ctrl+c stops it" in screen(seat)
+    seat._started = replace(seat._started, page=seat.pages[1])
+    assert "running on real ranks · ctrl+c stops it" in screen(seat)
+
+
+def test_the_learners_own_version_that_ended_badly_says_where_its_ranks_were(progress):
+    seat = lesson(progress)
+    waits = "Rank 0 waits in all_reduce at ring-1.py:9 for rank 1."
+    observed = Observed({0: "before", 1: ""}, hung=True, failed=waits, advice="Find out\nwhat rank 1 does.")
+    seat._show(None, observed, whole_script(SUM.code))
+    assert screen(seat).partition(f"{seat._file.name}\n")[2] == snapshot("""\
+
+  │ rank 0  before
+  │ rank 1  prints nothing
+
+Rank 0 waits in all_reduce at ring-1.py:9 for rank 1.
+Find out
+what rank 1 does.
+
+enter go on · r again · u back · e editor · o original · ? help · q leave\
+""")
+
+
+def test_the_learners_own_version_stays_when_it_is_stopped_before_it_runs_and_goes_with_esc(progress):
+    seat = lesson(progress)
+    seat._start(None, "print(1)")
+    seat.interrupt()
+    assert "It has not run yet: press r." in (shown := screen(seat))
+    assert "r again" in shown
+    assert "o original" in shown
+    seat._start(None, "print(1)")
+    press(seat, "escape")
+    assert "All ranks add up." in screen(seat)
+    assert "o original" not in screen(seat)
 
 
 @pytest.mark.parametrize("way", ["escape", "q"])

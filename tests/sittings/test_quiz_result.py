@@ -2,15 +2,23 @@
 
 import io
 import random
+from datetime import timedelta
 
+import pytest
 from inline_snapshot import snapshot
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from sample_sittings import press, quizzing, screen
 
+from ddpquiz.curriculum.loading import load
+from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery
+from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.log_rows import LabRow
+from ddpquiz.learning.mastery import Label, Strength
+from ddpquiz.learning.quiz import Answer, Quiz, Rules
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand, QuizResult, result
 
 
 def test_quitting_shows_the_score_and_how_to_go_on(progress):
@@ -51,6 +59,52 @@ def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
 def test_a_test_about_several_concepts_names_them_by_their_titles(progress):
     shown = screen(press(quizzing(progress, BYTES, HOOKS), "1", "enter", "1", "3", "2", "enter", "q"))
     assert "\nBy concept\n  The ring  0 of 1 right  no verdict yet\n  DDP " in shown
+
+
+def by_concept(quiz, strengths, width):
+    """The table "By concept" of a result, as lines."""
+    concepts = {concept.id: concept for concept in load().concepts}
+    done = QuizResult(
+        quiz=quiz,
+        again=None,
+        strengths=strengths,
+        made_due=0,
+        concepts=concepts,
+        command=QuizCommand(),
+        explained=False,
+        inside=False,
+    )
+    console = style.console(io.StringIO(), width=width)
+    layout.show(console, result(done))
+    return console.file.getvalue().partition("\nBy concept\n")[2].partition("\n\n")[0].splitlines()
+
+
+@pytest.mark.parametrize("exam", [False, True], ids=["quiz", "exam"])
+@pytest.mark.parametrize("label", [*Label, None])
+def test_the_verdict_on_each_shipped_concept_is_whole_on_a_narrow_terminal(label, exam):
+    concepts, dice = load().concepts, random.Random(1)
+    asked = [[pose(question, dice) for question in one.questions[:10] * 2][:12] for one in concepts]
+    answers = [
+        Answer(posed, "", Verdict(right=True), START, timedelta(0), hints=number == 0)
+        for each in asked
+        for number, posed in enumerate(each[:10])
+    ]
+    everything = tuple(posed for each in asked for posed in each)
+    quiz = Quiz(everything, START, START, stopped=True, rules=Rules(exam=exam), answers=tuple(answers))
+    known = Strength(0.5, 0.18, 1.0, label or Label.UNKNOWN, 3 if label else 1)
+    lines = by_concept(quiz, {one.id: known for one in concepts}, 80)
+    score = f"10 of {12 if exam else 10} right, 9.5 earned"
+    ends = [line for line in lines if line.endswith(f"  {score}  {known.short}")]
+    assert len(ends) == len(concepts)
+    assert " ".join(" ".join(line.split(score)[0] for line in lines).split()) == " ".join(one.title for one in concepts)
+
+
+def test_a_quiz_that_was_left_early_says_once_how_many_questions_have_no_answer():
+    concepts, dice = load().concepts[:2], random.Random(1)
+    asked = tuple(pose(question, dice) for one in concepts for question in one.questions[:3])
+    answers = (Answer(asked[0], "", Verdict(right=True), START, timedelta(0)),)
+    lines = by_concept(Quiz(asked, START, START, stopped=True, answers=answers), {}, 80)
+    assert [line.split("  ")[-1] for line in lines] == ["1 of 1 right", "3 not answered"]
 
 
 def test_the_end_shows_the_score_by_concept_and_level_and_what_to_do_next(progress):

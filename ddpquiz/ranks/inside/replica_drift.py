@@ -32,11 +32,15 @@ Marker = Callable[..., None]  # sends a mark of a class, at the line of the scri
 
 @dataclass(slots=True, eq=False)
 class _Model:
-    """A DDP model: its number, from 1, and the ids of the parameters whose gradients DDP reduces or was to leave."""
+    """A DDP model: its number, from 1, and the ids of the parameters whose gradients DDP reduces or was to leave.
+
+    Those that it was to leave are also in `ignored`: each rank may train its own.
+    """
 
     model: ReferenceType[Any]
     number: int
     known: set[int]
+    ignored: set[int]
     frozen: list[tuple[str, Any]]  # that needed no gradient when the model was wrapped
     in_world: bool  # every rank holds a replica, and nothing but DDP synchronizes
     alone: bool  # no other rank is in its group
@@ -65,12 +69,13 @@ class DriftMarks:
         """Note a model that DDP has just wrapped, and the names of the parameters whose gradients it reduces."""
         ignored = getattr(model, "parameters_to_ignore", ())
         named = [*model.module.named_parameters()]
-        known = {id(each) for name, each in named if each.requires_grad or name in ignored}
+        left = {id(each) for name, each in named if name in ignored}
+        known = {id(each) for _, each in named if each.requires_grad} | left
         frozen = [(name, each) for name, each in named if id(each) not in known]
         size, world = dist.get_world_size(model.process_group), dist.get_world_size()
         reduced_names[model] = tuple(name for name, each in named if each.requires_grad and name not in ignored)
         self._models.append(
-            _Model(ref(model), len(self._models) + 1, known, frozen, size == world, alone=size == 1 < world)
+            _Model(ref(model), len(self._models) + 1, known, left, frozen, size == world, alone=size == 1 < world)
         )
 
     def before_block(self, model: Any) -> Any:
@@ -167,7 +172,7 @@ class DriftMarks:
             if model is None or not each.in_world or getattr(model, "_comm_hooks", None):  # a hook may average later
                 return
             for parameter in model.module.parameters():
-                if id(parameter) not in each.known:
+                if id(parameter) not in each.known or id(parameter) in each.ignored:
                     continue
                 if not parameter.is_cpu or not parameter.is_contiguous() or type(parameter) is not torch.nn.Parameter:
                     return

@@ -17,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DistributedSampler
@@ -60,7 +61,9 @@ def watch(writer: EventWriter, script: str) -> None:
         writer.send(kind(writer.now(), writer.rank, line_in(script), *details))
 
     draws, reads, drift = _Draws(mark), _Reads(writer), replica_drift.watch(mark, writer)
-    register_optimizer_step_post_hook(lambda optimizer, *_: draws.step(drift.after_step(optimizer)))
+    register_optimizer_step_post_hook(
+        lambda optimizer, *_: draws.step(drift.after_step(optimizer), shards=_updates_shards(optimizer))
+    )
     register_optimizer_step_post_hook(lambda *_: reads.step())
     _watch_sharding(mark)
     original = DistributedDataParallel.no_sync
@@ -118,8 +121,8 @@ class _Draws:
     def __init__(self, mark: _Marker) -> None:
         self.mark, self.left, self.last, self.steps = mark, _DRAWS, 0, 0
 
-    def step(self, models: tuple[int, ...]) -> None:
-        self.mark(OptimizerStep, models)
+    def step(self, models: tuple[int, ...], *, shards: bool) -> None:
+        self.mark(OptimizerStep, models, shards)
         self.steps += 1
         if not self.left:
             return
@@ -212,6 +215,14 @@ def _wrap_fsdp(mark: _Marker) -> None:
             mark(ModelSharded, layers >= _LAYERS)
 
     kind.__init__ = init
+
+
+def _updates_shards(optimizer: Any) -> bool:
+    """Whether an optimizer updates shards of a model that all ranks hold together, by its first parameter."""
+    with contextlib.suppress(Exception):  # a script's own optimizer may be of any form
+        mesh = getattr(optimizer.param_groups[0]["params"][0], "device_mesh", None)  # of a DTensor
+        return mesh is not None and mesh.size() == dist.get_world_size()
+    return False
 
 
 def _layers(module: Any) -> int:

@@ -5,6 +5,7 @@ It draws a `RunFrame`, whole (`frame`) or for a screen of some size (`on_screen`
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,7 +174,8 @@ def _line(line: Output) -> Text:
 
 def top(shown: RunFrame, hint: Hint | None = None) -> list[RenderableType]:
     """Draw the lines above everything else."""
-    parts: list[RenderableType] = [header(shown.began)]
+    what, *arguments = header(shown.began)
+    parts: list[RenderableType] = [what, *map(_in_one_line, arguments)]
     if hint:
         prediction, why = (hint.verdict, hint.why) if shown.ended_well else (hint.prediction, "")
         if hint.place:
@@ -186,28 +188,42 @@ def top(shown: RunFrame, hint: Hint | None = None) -> list[RenderableType]:
 
 
 def _brief_top(shown: RunFrame, hint: Hint | None) -> list[RenderableType]:
-    """Draw the same in as few lines as possible: the title, and what to look at, each cut to one line."""
+    """Draw the same in as few lines as possible: the title, and what to look at, each cut to one line.
+
+    The arguments stand before the title, which would leave no room for them.
+    """
     place = hint.place if hint else ""
-    title = shown.began.title if shown.began else ""
-    line = Text.assemble((place, "accent"), " · " if place and title else "", (plain(title), "head"))
+    title, arguments = (shown.began.title, _arguments(shown.began)) if shown.began else ("", "")
+    said = [(place, "accent"), (arguments, ""), (plain(title), "head")]
+    line = Text(" · ").join(Text(*each) for each in said if each[0])
     look = [labeled("look at  ", "quiet", hint.look)] if hint else []
-    parts = [part for part in (line, *look) if part]
-    for part in parts:
-        part.no_wrap, part.overflow = True, "ellipsis"
-    return [*parts, *_notes(shown)]
+    return [*(_in_one_line(part) for part in (line, *look) if part), *_notes(shown)]
+
+
+def _in_one_line(text: Text) -> Text:
+    """Cut a text where it would wrap."""
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _notes(shown: RunFrame) -> list[RenderableType]:
-    restarts = [Text(shown.restarts, style="warn", no_wrap=True, overflow="ellipsis")] if shown.restarts else []
+    restarts = [_in_one_line(Text(shown.restarts, style="warn"))] if shown.restarts else []
     return [*restarts, *(Text(plain(note), style="warn") for note in shown.notes)]
 
 
-def header(began: Began | None) -> Text:
-    """Draw what the run is, what runs on what, and why there."""
+def header(began: Began | None) -> list[Text]:
+    """Draw what the run is, what runs on what, and why there, and in a line of its own the arguments of the script."""
     if began is None:
-        return Text("Loading torch ...", style="accent")
+        return [Text("Loading torch ...", style="accent")]
     title = plain(began.title) + "\n" if began.title else ""
-    return Text.assemble((title, "head"), (plain(began.reason), "accent"))
+    what = Text.assemble((title, "head"), (plain(began.reason), "accent"))
+    arguments = _arguments(began)
+    return [what, *([Text.assemble(("arguments  ", "quiet"), arguments)] if arguments else [])]
+
+
+def _arguments(began: Began) -> str:
+    """The arguments of the script as a shell reads them; empty if it has none."""
+    return plain(shlex.join(began.args).replace("\n", " "))
 
 
 def torchrun(began: Began) -> str:

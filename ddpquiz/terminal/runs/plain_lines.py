@@ -74,7 +74,7 @@ def _write(console: Console, texts: list[str]) -> None:
 def _parts(event: Event, state: RunState, *, summary: bool) -> Sequence[RenderableType]:
     match event:
         case Began():
-            return [header(event)]
+            return header(event)
         case Note():
             return [Text(plain(event.text))]
         case Started(restart=restart) if restart:

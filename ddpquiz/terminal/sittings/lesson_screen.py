@@ -17,19 +17,18 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.atomic_file import put_aside
 from ddpquiz.curriculum.concept import Card, Concept, Kind, LessonStep, LineChange, Question, Shows
 from ddpquiz.curriculum.listing import changed_code, whole_script
 from ddpquiz.curriculum.posed_question import Posed, expected
 from ddpquiz.errors import UserError
 from ddpquiz.learning.guided_path import StageName, StageState, has_seen, save_seen, step_item
 from ddpquiz.learning.schedule import Grade, Schedule, study_day
-from ddpquiz.paths import data_dir
+from ddpquiz.paths import data_dir, put_aside
 from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, leave_to
 from ddpquiz.terminal.kit.layout import Barred, Brief, columns, header, shown_path, shown_torchrun, spaced
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.kit.style import code, console, prose
+from ddpquiz.terminal.kit.style import code, console, plain, prose
 from ddpquiz.terminal.kit.typing_screen import command_line
 from ddpquiz.terminal.pages.lesson_steps import (
     WAITS,
@@ -104,6 +103,14 @@ class _Visit:
 
 
 @dataclass(frozen=True)
+class _Own:
+    """The learner's own version of a listing, and what it showed: None until it has run."""
+
+    script: str
+    observed: Observed | None = None
+
+
+@dataclass(frozen=True)
 class _Started:
     """A script that runs: what shows its result, and its run once it has begun."""
 
@@ -128,7 +135,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         self.leaves_path = False  # q was pressed, and not esc
         self._at = 0  # the page of the step
         self._visits: dict[int, _Visit] = {}
-        self._own: tuple[str, Observed] | None = None  # the learner's own version of the listing, and what it showed
+        self._own: _Own | None = None  # what is on the screen in place of the page
         self._started: _Started | None = None
         self._fitting: dict[tuple[int, int, int], bool] = {}  # by step and size of the screen
         self._more_pages: dict[tuple[int, int], int] = {}  # by size of the screen
@@ -265,7 +272,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _drawn(self) -> RenderableType:
         step = self.step
         if self._own:
-            return framed(self._own_result(*self._own))
+            return framed(self._own_result(self._own))
         match self.page:
             case _Page.TEXT:
                 parts = text_parts(step)
@@ -320,7 +327,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
         listing, visit = self.step.listing, self.visit
         observed = visit.observed.get(page)
         if listing is None or observed is None:
-            return [Text("It has not run yet: press r.", style="quiet")]
+            return [_not_run()]
         change = listing.change if page is _Page.CHANGED else None
         shows, then = (change.shows, change.then) if change else (listing.shows, self.step.then)
         said = self._prediction() if page is _Page.RESULT else []
@@ -361,20 +368,20 @@ class LessonScreen(AnswerScreen, SittingScreen):
         rest = [*shown, *self._prediction(), *then]
         return _fitting(*([*asked, *rest] for asked in self._questions()))
 
-    def _own_result(self, script: str, observed: Observed) -> list[RenderableType]:
+    def _own_result(self, own: _Own) -> list[RenderableType]:
         """Draw what the learner's own version showed, with the lines that differ from the listing if they fit."""
         listing = self.step.listing
         ranks = listing.ranks if listing else 1
         line = f"{shown_torchrun()} --standalone --nproc-per-node {ranks} {shown_path(self._file)}"
-        ended = WAITS if observed.hung else observed.failed or observed.raised
-        parts = result_parts(observed.printed, "", ended=ended)
+        parts = _own_parts(own.observed) if own.observed else [] if self._started else [_not_run()]
         above = Group(Text("Your version. To run it without ddpquiz:", style="quiet"), code(line))
-        changed = changed_lines(whole_script(listing.code) if listing else "", script)
+        changed = changed_lines(whole_script(listing.code) if listing else "", own.script)
         return _fitting([above, *([changed] if changed else []), *parts], [above, *parts])
 
     def above_keys(self) -> list[RenderableType]:
-        if self._started:
-            return [Text(f"{self._running} · ctrl+c stops it", style="accent")]
+        if started := self._started:
+            limit = f", for at most {started.run.limit:g} s" if started.page is None and started.run else ""
+            return [Text(f"{self._running}{limit} · ctrl+c stops it", style="accent")]
         if self._is_graded_now and isinstance(self.asked, Card):
             from ddpquiz.terminal.sittings.study_screen import buttons  # most steps ask no card
 
@@ -543,6 +550,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _press_while_running(self, key: str) -> None:
         if key == "escape":
             self.stop()
+            self._own = None
             self.note = "stopped"
 
     def _press_on_item(self, key: str) -> None:
@@ -705,7 +713,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             return
         if page is not None:
             script = whole_script(self._code(page))
-        self._own = None  # what an earlier version showed says nothing of this one
+        self._own = _Own(script) if page is None else None  # what an earlier version showed says nothing of this one
         self._started = _Started(page, script)
 
     def _code(self, page: _Page) -> str:
@@ -737,7 +745,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def _advance(self) -> bool:
         """Follow what runs for a moment; return whether there is something new to show."""
-        from ddpquiz.ranks.content_runner import begin_listing
+        from ddpquiz.ranks.content_runner import Observed, begin_listing, begin_own_version
         from ddpquiz.ranks.server_connection import server
 
         started, listing = self._started, self.step.listing
@@ -746,15 +754,20 @@ class LessonScreen(AnswerScreen, SittingScreen):
             if started.run is None:
                 if not server().is_ready(_LOOK):
                     return False
-                name = self._file.name if started.page is None else "listing.py"
-                run = begin_listing(self.concept.id, listing, started.script, name)
+                if started.page is None:
+                    run = begin_own_version(self.concept.id, listing, started.script, self._file.name)
+                else:
+                    run = begin_listing(self.concept.id, listing, started.script)
                 self._started = _Started(started.page, started.script, run)
                 return True
             if not started.run.read(_LOOK):
                 return False
         except UserError as error:
             self.stop()
-            self.note = str(error)
+            if started.page is None:  # as one that ran and failed: the code to mend stays there
+                self._show(None, Observed({}, failed=str(error)), started.script)
+            else:
+                self.note = str(error)
             return True
         observed = started.run.observed
         self.stop()
@@ -764,7 +777,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
     def _show(self, page: _Page | None, observed: Observed, script: str = "") -> None:
         self.note = ""  # it was about a key that was pressed meanwhile
         if page is None:
-            self._own = script, observed
+            self._own = _Own(script, observed)
             return
         self.visit.observed[page] = observed
         self._to(self.pages.index(page))
@@ -777,10 +790,14 @@ class LessonScreen(AnswerScreen, SittingScreen):
                 pass
 
     def interrupt(self) -> None:
-        if self._started is None:
+        started = self._started
+        if started is None:
             super().interrupt()
         self.stop()
-        self.note = "stopped"
+        if started and started.page is None and started.run:
+            self._show(None, started.run.observed, started.script)
+        else:
+            self.note = "stopped"
 
     def loop(self, screen: Screen, keys: Keys) -> None:
         try:
@@ -842,6 +859,19 @@ class LessonScreen(AnswerScreen, SittingScreen):
 
     def summary(self) -> RenderableType:
         return Group()
+
+
+def _not_run() -> Text:
+    return Text("It has not run yet: press r.", style="quiet")
+
+
+def _own_parts(observed: Observed) -> list[RenderableType]:
+    """Draw what the learner's own version showed, and if it ended badly, why and what `run` would advise."""
+    parts = result_parts(observed.printed, "") if observed.printed else []  # what cannot start prints nothing
+    if not observed.failed:
+        return parts
+    advice = f"\n{plain(observed.advice)}" if observed.advice else ""
+    return [*parts, Text.assemble((plain(observed.failed), "bad"), advice)]
 
 
 def _observed_parts(

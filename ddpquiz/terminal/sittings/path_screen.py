@@ -121,11 +121,12 @@ class PathScreen(SittingScreen):
         states = {each.stage: each.state for each in self.path.stages}
         above: list[RenderableType] = [Barred(prose(concept.idea))]
         if concept.in_steps and states[StageName.LESSON] is StageState.DONE:
-            able, back = ending(self.context, self.path)
             if self.path.skipped <= len(concept.steps) / 2:
-                above = [Text(), prose(f"✓ {able}", "good")]
+                missed = len(missed_in_steps(concept, self.context.progress))
+                above = [Text(), prose(_missed(missed), "warn") if missed else prose(f"✓ {_able(concept)}", "good")]
             if states.get(StageName.CARDS) is not StageState.SKIPPED:
-                where = [prose(back), *([] if now else [Text(), *where])]  # the stages say what is next
+                back = prose(_coming_back(self.context, self.path))
+                where = [back, *([] if now else [Text(), *where])]  # the stages say what is next
         head: list[RenderableType] = [Text(plain(concept.title), style="head"), *above, Text()]
         return Group(*head, stages(self.path, self._next_stage), Text(), *where, Text())
 
@@ -313,8 +314,22 @@ def _begun_today(context: SittingContext) -> int:
     return begun(context.progress.memories(), study_day(context.clock()))
 
 
-def ending(context: SittingContext, path: GuidedPath) -> tuple[str, str]:
-    """What a learner who has gone through a lesson can do now, and what of it comes back next, and when."""
+def _able(concept: Concept) -> str:
+    """What a learner who has gone through a lesson can do now."""
+    able = concept.able.removesuffix(".")
+    return f"You can now {able}." if able else f"You can now explain this: {concept.idea}"
+
+
+def _missed(count: int) -> str:
+    """What there is to do about the questions of a lesson whose last answers were not right."""
+    return (
+        f"You did not get {plural(count, 'question')} of this lesson right the last time. Press t for questions about "
+        "the lesson, or 1 to go through it again."
+    )
+
+
+def _coming_back(context: SittingContext, path: GuidedPath) -> str:
+    """What of a lesson that the learner has gone through comes back next, and when."""
     concept, day = path.concept, study_day(context.clock())
     hidden, memories = context.progress.hidden(day), context.progress.memories(concept.id)
     cards = [card.key for card in concept.taught_cards if card.key not in hidden]
@@ -323,19 +338,16 @@ def ending(context: SittingContext, path: GuidedPath) -> tuple[str, str]:
     if new:
         key, them, today = path.number(StageName.CARDS), "it" if new == 1 else "them", _begun_today(context)
         so_far = f"; you have begun {today} today" if today else ""
-        back = (
+        return (
             f"This lesson has {plural(new, 'new card')}. Press {key} to recall {them} now, or leave {them} to "
             f"`ddpquiz study`, which shows {NEW_A_DAY} new cards a day{so_far}."
         )
-    elif ahead:
+    if ahead:
         (first, count), *others = sorted(ahead.items())
         later = [f"{count} {_on(day, days)}" for days, count in others[:2]]
         come = plural(count, "card comes", "cards come")
-        back = f"{', '.join([f'{come} back {_on(day, first)}', *later])}, in `ddpquiz study`."
-    else:
-        back = "`ddpquiz study` brings its cards back, each just before you would forget it."
-    able = concept.able.removesuffix(".")
-    return f"You can now {able}." if able else f"You can now explain this: {concept.idea}", back
+        return f"{', '.join([f'{come} back {_on(day, first)}', *later])}, in `ddpquiz study`."
+    return "`ddpquiz study` brings its cards back, each just before you would forget it."
 
 
 def _on(day: date, days: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -11,10 +12,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import DemoLink, DemoProof, Kind, Question
+from ddpquiz.curriculum.concept import Card, DemoLink, DemoProof, Kind, Question
 from ddpquiz.curriculum.posed_question import Posed, expected, pose
 from ddpquiz.events.run_state import RunState
-from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.answers import card_of_mistake, save_answer
 from ddpquiz.learning.guided_path import has_begun, save_seen
 from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.learning.progress import Progress
@@ -64,14 +65,23 @@ def find_question(catalog: Catalog, run: DemoLink, preferred: str = "") -> tuple
     return min(fitting, key=order, default=None)
 
 
-def ask(catalog: Catalog, link: DemoLink, question: Question, console: Console, place: str = "") -> PredictedRun:
+def makes_card_due(catalog: Catalog, question: Question, progress: Progress, at: datetime, *, in_path: bool) -> bool:
+    """Whether a wrong prediction makes a card due now."""
+    return card_of_mistake(progress, question, _cards(catalog, question, progress, in_path=in_path), at) is not None
+
+
+def ask(
+    catalog: Catalog, predicted: tuple[DemoLink, Question], console: Console, place: str = "", *, makes_due: bool
+) -> PredictedRun:
     """Ask for a prediction on a screen of its own; `place` is where it stands in a guided path.
 
-    Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
+    The screen says what a wrong one does if it `makes_due` a card. Raises NoRun if the learner declines the run, and
+    KeyboardInterrupt for ctrl+c.
     """
+    link, question = predicted
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
-    screen = PredictionScreen(posed, link.run, place)
+    screen = PredictionScreen(posed, link.run, place, makes_due=makes_due)
     screen.show(console)
     took = timedelta(seconds=time.monotonic() - began)
     return PredictedRun(catalog, link, posed, screen.prediction, took, in_path=bool(place))
@@ -123,12 +133,18 @@ class PredictedRun:
         """Save the answer and that the demo was seen, if the run ended well; return the card that it made due."""
         if self.answer is None or run.end is None or not run.end.ok:
             return None
-        concept = self.catalog.concept(self.posed.question.concept)
+        question = self.posed.question
         answer = Answer(self.posed, self.answer.words, self.answer.verdict, at, self.took)
-        cards = concept.cards if self.in_path or has_begun(progress, concept) else ()  # nobody recalls what is new
+        cards = _cards(self.catalog, question, progress, in_path=self.in_path)
         if not self.in_path:  # which saves that itself
-            save_seen(progress, concept, self.link, at)
+            save_seen(progress, self.catalog.concept(question.concept), self.link, at)
         return save_answer(progress, answer, cards).made_due_card
+
+
+def _cards(catalog: Catalog, question: Question, progress: Progress, *, in_path: bool) -> Sequence[Card]:
+    """The cards of which a wrong prediction makes one due: none before the lesson, since nobody recalls what is new."""
+    concept = catalog.concept(question.concept)
+    return concept.cards if in_path or has_begun(progress, concept) else ()
 
 
 def predicted_hint(link: DemoLink, answer: Answer) -> Hint:
@@ -155,9 +171,10 @@ def _verdict_line(prediction: Prediction, posed: Posed) -> str:
 class PredictionScreen(AnswerScreen):
     """A question about a run, answered by the keys of a quiz before the run, or declined."""
 
-    def __init__(self, posed: Posed, demo: str, place: str = "") -> None:
+    def __init__(self, posed: Posed, demo: str, place: str = "", *, makes_due: bool = False) -> None:
         super().__init__()
         self._place = place
+        self._makes_due = makes_due
         self.prediction: Prediction | None = None
         self._posed = posed
         self._demo = demo
@@ -193,7 +210,8 @@ class PredictionScreen(AnswerScreen):
         head = Text.assemble(
             (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
         )
-        counts = Text("Your answer counts, as in a test. If it is wrong, a related card comes due.", style="quiet")
+        due = " If it is wrong, a related card comes due." if self._makes_due else ""
+        counts = Text(f"Your answer counts, as in a test.{due}", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:

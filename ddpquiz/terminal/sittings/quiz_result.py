@@ -67,12 +67,14 @@ def result(done: QuizResult) -> Group:
         rows = (
             (
                 Text(_title(name, done.concepts)),
-                Text(_score(score, exam=exam)),
+                Text(_right(score, exam=exam)),  # how many have no answer stands above
                 Text(shorts.get(name, ""), style="quiet"),
             )
             for name, score in by_concept.items()
         )
-        parts += section("By concept", columns(rows))
+        table = columns(rows)
+        table.columns[0].no_wrap = False  # a long title takes two lines, so that the verdict stays whole
+        parts += section("By concept", table)
     parts += section("Next", _next(done))
     levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
@@ -161,13 +163,17 @@ def _next(done: QuizResult) -> RenderableType:
 
 
 def _score(score: LevelScore, *, exam: bool = False) -> str:
-    """How many answers were right; in an exam, of all questions."""
+    """How many answers were right, and how many questions have no answer."""
     skipped = score.asked - score.answered
+    return _right(score, exam=exam) + (f", {skipped} not answered" if skipped and score.answered else "")
+
+
+def _right(score: LevelScore, *, exam: bool) -> str:
+    """How many answers were right; in an exam, of all questions."""
     if not score.answered:
-        return f"{skipped} not answered"
+        return f"{score.asked} not answered"
     earned = f", {score.credit:g} earned" if score.credit != score.right else ""
-    of = score.asked if exam else score.answered
-    return f"{score.right} of {of} right{earned}" + (f", {skipped} not answered" if skipped else "")
+    return f"{score.right} of {score.asked if exam else score.answered} right{earned}"
 
 
 def _questions(count: int) -> str:

@@ -112,11 +112,16 @@ class RankRunner:
         from ddpquiz.terminal.sittings import prediction
 
         predicted = prediction.find_question(self.catalog, link, how.about)
-        if predicted is None or predicted[1].key == how.answered or self._is_known(predicted[1].key):
+        if predicted is None:
             return None
-        if predicted[1].concept != how.about and not has_learned(self.progress, predicted[1].concept):
+        _, question = predicted
+        if question.key == how.answered or self._is_known(question.key):
+            return None
+        if question.concept != how.about and not has_learned(self.progress, question.concept):
             return None  # its lesson will ask it
-        return prediction.ask(self.catalog, *predicted, console(), how.asked_at)
+        in_path = bool(how.asked_at)
+        due = prediction.makes_card_due(self.catalog, question, self.progress, self.clock(), in_path=in_path)
+        return prediction.ask(self.catalog, predicted, console(), how.asked_at, makes_due=due)
 
     def _is_known(self, question: str) -> bool:
         """Whether the last answer to a question was right: then there is nothing to predict."""
