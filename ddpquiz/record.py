@@ -28,8 +28,8 @@ Then read it with `ddpquiz diagnose DIR`.
 def start(to: str | os.PathLike[str], last: int = LAST, *, values: bool = False) -> Recording:
     """Record this process from now on into `to`/rank-N.jsonl, at least its newest `last` operations.
 
-    Call it in each process of a job, before `init_process_group`, which says the rank. In processes of
-    `torch.multiprocessing.spawn` use it as a context manager, so that an exception is recorded too.
+    Call it in each process of a job, before `init_process_group`, which says the rank. As a context manager it records
+    an exception when that leaves the block, and otherwise when it ends the process.
     """
     return job_recorder.start(RecordOptions(folder=Path(to), last=last, values=values))
 

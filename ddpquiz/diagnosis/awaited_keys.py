@@ -130,7 +130,8 @@ def _where(
     if rank in waits:
         other = waits[rank]
         return RankPosition((rank,), f"waits in {other.op} for {', '.join(other.keys)}", other.file, other.line)
-    if status.kind == "left":
+    if status.kind == "left" and not status.cut_short:
         return RankPosition((rank,), "has finished without that")
-    words = status.words + status.then if status.words.startswith(("waits", "does")) else "was last seen"
+    tells = status.cut_short or status.words.startswith(("waits", "does"))
+    words = status.words + status.then if tells else "was last seen"
     return RankPosition((rank,), words if status.line else "has not come there", status.file, status.line)

@@ -25,7 +25,7 @@ _TITLES: dict[FaultKind, str] = {
     "left": "A rank left early",
     "absent": "A rank left no record",
     "stopped": "The job was stopped",
-    "unknown": "The cause is not in the logs",
+    "unknown": "The cause is not known",
     "quiet": "Nothing shows a fault",
     "silent": "The result is wrong",
     "none": "No fault found",
@@ -135,6 +135,10 @@ OBJECTS = (
     "That line sends objects as pickles, first their sizes and then their bytes. A list must be equally "
     "long on every rank, and every rank must call the line equally often: print the lengths before it."
 )
+BUFFERS = (
+    "That line broadcasts without saying so, as the forward of a DDP model with buffers (those of BatchNorm) does: on "
+    "one rank, call `model.module` instead, or let all ranks come there."
+)
 SET_ORDER = (
     "{loop} goes through a set, and the order of a set depends on the hash secret of each interpreter: go through "
     "sorted(...) instead, which has the same order on all ranks."
@@ -144,6 +148,10 @@ UNEVEN = (
     "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
     "exception), let all ranks decide that together: all-reduce the flag."
 )
+CUT_SHORT = (
+    "Something ended that process in the middle of its script, with status 0: look for os._exit() in a thread or in "
+    "the handler of a signal, in the script and in what it imports, and at the last lines that the rank printed."
+)
 MORE_CALLS = (
     "Find out why some ranks make more calls: a call under `if rank == 0`, more batches, or an early return elsewhere."
 )
@@ -152,6 +160,9 @@ MIXED = (
     "and are wrong on all ranks."
 )
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
+COUNTED = (
+    "Compare how often each rank comes to these lines: a message needs its send and its receive, also in the last step."
+)
 NEIGHBOR = (
     "The first rank has no rank before it, and the last one has none after it. Skip the call there, or count in a "
     "circle: `(rank + 1) % world_size`."
@@ -166,6 +177,7 @@ SIZES = "A receive must have the shape and dtype of its send: print both before 
 _OF_ADVICE = {
     UNEVEN: "uneven-inputs",
     MESSAGES: "point-to-point",
+    COUNTED: "point-to-point",
     NEIGHBOR: "point-to-point",
     TAGS: "point-to-point",
     SIZES: "point-to-point",

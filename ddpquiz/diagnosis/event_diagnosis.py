@@ -6,14 +6,18 @@ the ranks that do not wait themselves, and `rank_status.py` says what became of 
 nothing is wrong, `_no_fault` says what speaks for that.
 """
 
+from __future__ import annotations
+
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ddpquiz.diagnosis.awaited_keys import key_never_set, waits_for_keys
 from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
+    CUT_SHORT,
     LONGER,
     MESSAGES,
     MIXED,
@@ -30,6 +34,8 @@ from ddpquiz.diagnosis.diagnosis import (
 )
 from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.mismatch_diagnosis import (
+    MessageCounts,
+    advise_extra,
     changed_request,
     circular_wait,
     diagnose_mismatch,
@@ -37,8 +43,17 @@ from ddpquiz.diagnosis.mismatch_diagnosis import (
     no_such_peer,
     unseen_root_mismatch,
 )
-from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus, find_statuses, standing_in, what_became_of
-from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, timeout_of
+from ddpquiz.diagnosis.rank_status import (
+    GONE,
+    NO_RECORD,
+    RankStatus,
+    ends_reached,
+    find_statuses,
+    standing_in,
+    what_became_of,
+)
+from ddpquiz.diagnosis.ranks_at_fault import who_deviates
+from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, is_effect, is_interrupt, timeout_of
 from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Note, RankStack
@@ -47,30 +62,35 @@ from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operati
 from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 
+if TYPE_CHECKING:
+    from ddpquiz.jobs.rank_files import Liveness
+
 _Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913  # what is known beside the events differs with who recorded them
     state: RunState,
     *,
     absent: Collection[int] = (),
     now: float | None = None,
     seen: Mapping[int, float] | None = None,
     stacks: Collection[RankStack] = (),
+    unended: Mapping[int, Liveness] | None = None,
 ) -> Diagnosis:
     """What is wrong with a job, with what explains a call that does not match: a handler around it, or a thread.
 
     `absent` are ranks of which nothing was recorded, with their status if they are a mapping, `now` is the end of what
-    is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote.
+    is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote, and
+    `unended` the ranks whose record does not say how they ended.
     """
-    return _by_thread(_in_handler(_judge(state, absent, now, seen or {}, stacks), state), state)
+    return _by_thread(_in_handler(_judge(state, absent, now, seen or {}, stacks, unended or {}), state), state)
 
 
-def _judge(
+def _judge(  # noqa: PLR0913
     state: RunState, absent: Collection[int], now: float | None, seen: Mapping[int, float],
-    stacks: Collection[RankStack],
+    stacks: Collection[RankStack], unended: Mapping[int, Liveness],
 ) -> Diagnosis:  # fmt: skip
-    statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()))
+    statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()), unended)
     blocked, order = _find_blocked(state), state.timeline.order
     if verdict := different_groups(state, blocked):
         return verdict
@@ -106,7 +126,7 @@ def _judge(
         or _of_death(statuses, state)
         or _of_standstill(state)
         or _of_standing(state, statuses)
-        or _of_silence(state, absent)
+        or _of_silence(state, absent, unended)
         or _of_leftover(state)
         or _no_fault(state, absent)
     )
@@ -238,16 +258,28 @@ def _of_waits(
         }  # fmt: skip
         culprits = tuple(
             rank for rank in sorted(awaited_in)
-            if _is_sure(awaited_in[rank], state, statuses[rank], min(now, seen.get(rank, now)))
+            if _is_sure(rank, awaited_in[rank], state, statuses[rank], min(now, seen.get(rank, now)))
         )  # fmt: skip
         if culprits:
             collective = awaited_in[culprits[0]]
-            if kind == "left" and (extra := _extra_call(collective, culprits, state)):
+            is_short = any(statuses[rank].cut_short for rank in culprits)
+            if kind == "left" and not is_short and (extra := _extra_call(collective, culprits, state)):
                 return _of_extra_call(collective, culprits, extra, state)
             return _of_root(culprits, collective, state, statuses, absent.difference(culprits))
     if roots:
         return None
-    return _of_any_source(waits, statuses) or circular_wait(waits, state.timeline.order)
+    return _of_any_source(waits, statuses) or circular_wait(waits, state.timeline.order, _messages(waits, state))
+
+
+def _messages(ranks: Collection[int], state: RunState) -> MessageCounts | None:
+    """How often ranks called send and recv, for each peer; None if some of their calls are not known any more."""
+    timeline = state.timeline
+    calls = [(rank, call) for each in timeline.collectives for rank, call in each.calls.items()]
+    begun = {rank for rank, call in calls if call.number == 1}
+    if len(timeline.collectives) < timeline.count or not begun.issuperset(ranks):
+        return None
+    made = ((rank, call.operation) for rank, call in calls if call.operation.op in POINT_TO_POINT)
+    return Counter((operation.op, rank, operation.peer) for rank, operation in made if operation.peer is not None)
 
 
 def _of_any_source(waits: _Blocked, statuses: Mapping[int, RankStatus]) -> Diagnosis | None:
@@ -259,17 +291,20 @@ def _of_any_source(waits: _Blocked, statuses: Mapping[int, RankStatus]) -> Diagn
     position = position_of(ranks, first.operation)
     others = {rank: statuses[rank] for rank in first.operation.members if rank not in waits}
     waited = f"{wait(ranks).capitalize()} in {call_at(first.operation)} for a message from any rank"
-    kinds: tuple[FaultKind, ...] = ("dead", "late", "absent")
+    kinds: tuple[FaultKind, ...] = ("dead", "left", "late", "absent")
     for kind in kinds:
-        culprits = tuple(rank for rank, status in others.items() if status.kind == kind)
+        culprits = tuple(
+            rank for rank, status in others.items() if status.kind == kind and (kind != "left" or status.cut_short)
+        )
         if culprits:
             became = what_became_of({rank: statuses[rank] for rank in culprits})
             sentence = f"{waited}, but {format_ranks(culprits)} sent none: {became}."
             positions = position, *(statuses[rank].position(rank) for rank in culprits)
             limits = _limits_of_absence(first.operation) if kind == "absent" else ()
             return Diagnosis(
-                kind, culprits, sentence, positions, first.group, first.members, advice=ADVICE[kind], limits=limits
-            )
+                kind, culprits, sentence, positions, first.group, first.members,
+                advice=CUT_SHORT if kind == "left" else ADVICE[kind], limits=limits,
+            )  # fmt: skip
     ended = f", and {format_ranks(others)} finished without sending one" if others else ", but no rank sends one"
     return Diagnosis("missing", ranks, f"{waited}{ended}.", (position,), first.group, first.members, advice=MESSAGES)
 
@@ -289,25 +324,36 @@ def _has_gone_on(rank: int, state: RunState) -> bool:
     return False  # it was an operation of other ranks, as far as is known
 
 
-def _is_sure(collective: Collective, state: RunState, status: RankStatus, until: float) -> bool:
+def _is_sure(rank: int, collective: Collective, state: RunState, status: RankStatus, until: float) -> bool:
     """True unless a rank may come to an operation as usual, after the time until which it is known."""
+    if status.kind == "late" and rank in _interrupted(state):  # what fails later is a consequence of that
+        return _has_taken_long(collective, state, min(state.raised[each].time for each in _interrupted(state)))
     is_silent = status.kind == "late" and not status.seen
     is_moving = status.absent and until not in (state.time, math.inf)  # dumped while it went on
     return not (is_silent or is_moving) or _is_long(collective, state, until)
 
 
 def _is_long(collective: Collective, state: RunState, now: float) -> bool:
-    """True if ranks wait much longer than operations usually take, so that they do not just meet later."""
+    """True if ranks wait so long that they do not just meet later, or have failed meanwhile."""
+    return _has_taken_long(collective, state, now) or any(call.failed for call in collective.calls.values())
+
+
+def _has_taken_long(collective: Collective, state: RunState, now: float) -> bool:
+    """True if ranks wait much longer than operations usually take."""
     since = max(call.issued for call in collective.calls.values())
     usual = max((done.started - min(call.issued for call in done.calls.values())
                  for done in state.timeline.collectives if done.started is not None), default=0.0)  # fmt: skip
-    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
+    return now - since > max(1.0, 2 * usual)
 
 
 def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunState) -> Operation | None:
     """The call that those who wait made and those who finished did not, if the former are at fault."""
-    extra = extra_call(collective, collective.arrived, finished, state.timeline.order)
-    return extra or (collective.operation if len(finished) > len(collective.arrived) else None)
+    callers = collective.arrived
+    extra = extra_call(collective, callers, finished, state.timeline.order)
+    if extra is None and len(finished) >= len(callers):
+        is_theirs = who_deviates(collective.operation, callers, finished) == "callers"
+        return collective.operation if is_theirs else None
+    return extra if extra and who_deviates(extra, callers, finished) != "others" else None
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
@@ -320,11 +366,13 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Ope
     if is_shared:
         whose = "its" if len(callers) == 1 else "their"
         sentence = f"{who.capitalize()} made more calls than {others}, which finished without {whose} {call}."
+    is_tied = len(callers) == len(finished)
+    advice = advise_extra(extra) if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN
     return Diagnosis(
         "missing", callers, sentence,
         (position_of(callers, collective.operation), RankPosition(finished, "finished")),
-        collective.group, collective.members, collective.index,
-        advice=ADVICE["missing"] if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN,
+        collective.group, collective.members, collective.index, advice=advice,
+        limits=(f"As many ranks finished without it, so {others} may be at fault instead.",) if is_tied else (),
     )  # fmt: skip
 
 
@@ -349,13 +397,15 @@ def _of_root(
     sentence = f"{waited.capitalize()} in {call_at(operation)} for {who}{limit}: {became}."
     last = state.last_call.get(culprits[0])
     positions = [position_of(collective.arrived, operation), *(of_culprits[rank].position(rank) for rank in culprits)]
-    limits = _limits_of_absence(operation) if status.absent else ()
+    limits = _limits_of_absence(operation) if status.absent else (status.limit,) if status.limit else ()
     if absent:
         limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
     return Diagnosis(
         status.kind, culprits, sentence, tuple(positions), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
-        _advice(status.kind, operation, last.operation if last else None, gave_up=bool(seconds)),
+        CUT_SHORT
+        if status.cut_short
+        else _advice(status.kind, operation, last.operation if last else None, gave_up=bool(seconds)),
         limits,
     )  # fmt: skip
 
@@ -433,10 +483,11 @@ def _of_failure(
 
 
 def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagnosis | None:
-    """Where ranks stood when somebody interrupted a job in which none waited for another one."""
-    interrupted = [rank for rank, raised in sorted(state.raised.items()) if raised.error == "KeyboardInterrupt"]
-    if not interrupted or len(interrupted) < len(state.raised):
+    """Where ranks stood when somebody interrupted a job in which none waited long for another one."""
+    interrupted = _interrupted(state)
+    if not interrupted or not all(map(is_effect, state.raised.values())):
         return None
+    by = "ctrl-c" if any(state.raised[rank].error == "KeyboardInterrupt" for rank in interrupted) else "SIGTERM"
     places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for rank in interrupted:
         places[statuses[rank].file, statuses[rank].line].append(rank)
@@ -446,13 +497,18 @@ def _of_interrupt(statuses: Mapping[int, RankStatus], state: RunState) -> Diagno
         for place, ranks in places.items()
     ]
     return Diagnosis(
-        "stopped", (), f"The job was interrupted, as by ctrl-c: {'; '.join(texts)}.",
+        "stopped", (), f"The job was interrupted, as by {by}: {'; '.join(texts)}.",
         tuple(RankPosition(tuple(ranks), "interrupted", *place) for place, ranks in places.items()),
-        advice=_INTERRUPTED, limits=("No rank waited for another one then, as far as the record shows.",),
+        advice=_INTERRUPTED, limits=("No rank had waited long for another one then, as far as the record shows.",),
     )  # fmt: skip
 
 
-_INTERRUPTED = "If the job hung, look at these lines: they wait for something other than communication."
+def _interrupted(state: RunState) -> list[int]:
+    """The ranks that somebody interrupted, as by ctrl-c."""
+    return [rank for rank, raised in sorted(state.raised.items()) if is_interrupt(raised)]
+
+
+_INTERRUPTED = "If the job hung, look at these lines, and first at those that do not communicate."
 
 
 def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | None:
@@ -475,10 +531,13 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     return Diagnosis("absent", absent, sentence, advice=ADVICE["absent"], limits=tuple(limits))
 
 
-def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
+def _of_silence(state: RunState, absent: Collection[int], unended: Mapping[int, Liveness]) -> Diagnosis | None:
     """The ranks whose record ends in the middle, where other ranks have recorded the end of their script."""
     ended = state.exited.keys() | state.finished.keys()
-    silent = tuple(rank for rank in state.all_ranks if rank not in ended and rank not in absent)
+    silent = tuple(
+        rank for rank in state.all_ranks
+        if rank not in ended and rank not in absent and unended.get(rank) != "runs"
+    )  # fmt: skip
     if not silent or not ended:
         return None
     last = max(
@@ -494,8 +553,59 @@ def _of_silence(state: RunState, absent: Collection[int]) -> Diagnosis | None:
     positions = tuple(
         RankPosition((rank,), "recorded nothing more", *state.places.get(rank, ("", 0))) for rank in silent
     )
-    limits = (_MAY_LIVE, _ABORTS) if last and last.operation.asynchronous else (_MAY_LIVE,)
+    limit = GONE if all(unended.get(rank) == "gone" for rank in silent) else _MAY_LIVE
+    limits = (limit, _ABORTS) if last and last.operation.asynchronous else (limit,)
     return Diagnosis("dead", silent, sentence, positions, advice=ADVICE["dead"], limits=limits)
+
+
+def without_end(found: Diagnosis, state: RunState, unended: Mapping[int, Liveness]) -> Diagnosis:
+    """A verdict on a job whose calls fit together, with what it means that ranks have recorded no end.
+
+    The job runs, or ended from one moment to the next: then what the calls show does not say who ended first.
+    """
+    if not unended:
+        return found
+    runs = [rank for rank, now in unended.items() if now == "runs"]
+    who, is_over = format_ranks(runs or sorted(unended)), "gone" in unended.values()
+    if is_over:
+        at_once = ", all at about the same time" if len(unended) > 1 else ""
+        what = f"{who.capitalize()} ended without a word{at_once}."
+    elif runs:
+        what = f"The job still runs: {who} {'has' if len(runs) == 1 else 'have'} not ended."
+    else:
+        what = f"The record of {who} has no end so far, and whether the job still runs is not known here."
+    if found.fault == "silent":
+        return replace(found, limits=(what, *found.limits))
+    if not is_over:
+        advice = _LOOK_AGAIN if state.timeline.count else found.advice
+        positions = found.positions or _still_running(state)
+        return replace(found, fault="quiet", sentence=f"{what} {found.sentence}", positions=positions, advice=advice)
+    waits = {rank: collective for rank, collective in _find_blocked(state).items() if collective.awaited}
+    limits, positions = (_WHO_FIRST, *found.limits), _still_running(state)
+    if waits:
+        first = next(iter(waits.values()))
+        callers = tuple(rank for rank in waits if waits[rank] is first)
+        others = format_ranks(first.awaited)
+        what += f" {format_ranks(callers).capitalize()} had called {call_at(first.operation)}, and {others} had not."
+        hint = f"If it was one rank that ended by itself, it is most likely among those that had not: {others}."
+        limits = (_WHO_FIRST, hint, *found.limits)
+        positions = (position_of(callers, first.operation), *_still_running(state, besides=callers))
+    what += " Until then, all calls fit together." if state.timeline.count else " They had not communicated yet."
+    return replace(found, fault="unknown", sentence=what, positions=positions, advice=_FIND_WHO, limits=limits)
+
+
+_LOOK_AGAIN = (
+    "If it seems to hang, diagnose it again in a moment: whom ranks wait for is told once they have waited long. "
+    "`ddpquiz where` shows where its ranks stand now."
+)
+_WHO_FIRST = (
+    "Which rank ended first is not known, nor how: a launcher that stops all ranks because one was killed or left by "
+    "os._exit() looks like somebody who stops the job."
+)
+_FIND_WHO = (
+    "Look in the job's log for the first exit code or signal, or name the log beside the record: `ddpquiz diagnose "
+    "RECORD LOG`. The kernel's log (`dmesg`) shows whether memory ran out."
+)
 
 
 _MAY_LIVE = "If the job still runs, so may this rank; if it is over, it was killed, or left by os._exit()."
@@ -561,7 +671,7 @@ _STANDS = 5.0  # seconds
 
 def _of_leftover(state: RunState) -> Diagnosis | None:
     """The diagnosis of a call that not all of its ranks made, although all of them came to the end of the script."""
-    over = {*state.finished, *(rank for rank, exited in state.exited.items() if exited.status == 0)}
+    over = ends_reached(state) - {rank for rank, exited in state.exited.items() if exited.status}
     left = [
         collective for collective in state.timeline.unfinished if collective.awaited and over >= {*collective.members}
     ]
@@ -594,10 +704,10 @@ def _no_fault(state: RunState, absent: Collection[int]) -> Diagnosis:
     return Diagnosis("none", (), "The ranks recorded no communication.", advice=ADVICE["none"], limits=limits)
 
 
-def _still_running(state: RunState) -> tuple[RankPosition, ...]:
-    """Where ranks that have not ended were last seen."""
+def _still_running(state: RunState, besides: Collection[int] = ()) -> tuple[RankPosition, ...]:
+    """Where ranks that have recorded no end were last seen, `besides` some."""
     places = defaultdict[tuple[str, int], list[int]](list)
-    for rank in sorted(state.pids.keys() - state.finished.keys() - state.exited.keys()):
+    for rank in sorted(state.pids.keys() - state.finished.keys() - state.exited.keys() - {*besides}):
         places[state.places.get(rank, ("", 0))].append(rank)
     return tuple(
         RankPosition(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)

@@ -98,6 +98,14 @@ _MEANINGS = {
         "Process {process} of those that rank {rank} started at {where} failed; its traceback is above.",
         "Let `ddpquiz run` start the ranks instead of the script, so that each of them is watched.",
     ),
+    r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: Killed": (
+        "A DataLoader worker of rank {rank} was killed by SIGKILL, which the rank noticed at {where}.",
+        "That is often the kernel, when memory has run out: look in `dmesg`. Use fewer workers, or load less in each.",
+    ),
+    r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: Bus error": (
+        "A DataLoader worker of rank {rank} was killed by SIGBUS, which the rank noticed at {where}.",
+        "Mostly /dev/shm is full: make it larger (docker: --shm-size or --ipc=host), or use fewer workers.",
+    ),
     r"EOFError: EOF when reading a line": (
         "Rank {rank} waits for keyboard input at {where}, but ranks have no keyboard.",
         "Pass the value to the script as an argument.",

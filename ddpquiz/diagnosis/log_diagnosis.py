@@ -26,8 +26,9 @@ from ddpquiz.diagnosis.log_evidence import (
     kind_of,
     ranks_capitalized,
     signal_name,
+    was_killed,
 )
-from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out
+from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, was_stopped
 from ddpquiz.events.event import Began, Started
 from ddpquiz.events.formatting import format_place, in_one_line
 from ddpquiz.events.run_state import RunState
@@ -39,12 +40,21 @@ _WHERE = "`ddpquiz where` on its machines shows where the ranks stand."
 _WHOSE = (
     "The lines do not say which rank wrote them; torch names it since 2.3, as do srun --label and torchrun --tee 3."
 )
+_WHO_STOPPED = "The logs do not say who sent it: a person, a scheduler, or the launcher because another rank had ended."
 _CUDA_LATER = "CUDA reports an error later than it happens, so the line may be a later one: set CUDA_LAUNCH_BLOCKING=1."
 
 
 def diagnose_log(log: JobLog) -> Diagnosis:
     """What the logs of a job say about why it failed, or that they do not show it."""
     evidence = LogEvidence(log)
+    found = _verdict(evidence)
+    if found.fault == "dead":
+        return found
+    return replace(found, limits=(*found.limits, *evidence.survived_words()))
+
+
+def _verdict(evidence: LogEvidence) -> Diagnosis:
+    """The verdict by the strongest evidence that there is."""
     if mismatches := evidence.of(LoggedMismatch):
         return log_waits.diagnose_logged_mismatch(evidence, mismatches)
     timeouts = [wait for wait in evidence.waits if wait.seconds is not None]
@@ -69,11 +79,17 @@ def _of_the_rest(evidence: LogEvidence) -> Diagnosis:
     """The verdict on logs in which no rank failed by itself and no watchdog spoke."""
     if sizes := evidence.size_abort():
         return log_waits.diagnose_sizes(evidence, sizes)
+    if not evidence.waits and _was_stopped(evidence):
+        return _of_no_error(evidence)
     if late := [error for error in evidence.errors if has_timed_out(as_event(error, 0.0, error.rank or 0))]:
         return log_waits.diagnose_late_errors(evidence, late)
-    if evidence.errors or evidence.waits:
-        return log_waits.diagnose_lost_connections(evidence)
-    return _of_no_error(evidence)
+    return log_waits.diagnose_lost_connections(evidence)
+
+
+def _was_stopped(evidence: LogEvidence) -> bool:
+    """Whether the errors followed from a signal to all ranks, and not from one that is gone."""
+    stopped = [error for error in evidence.errors if evidence.is_of_stop(error)]
+    return len(stopped) == len(evidence.errors) or (bool(stopped) and not evidence.silent(()))
 
 
 # Errors that no other rank caused.
@@ -85,7 +101,7 @@ def _ended_first(evidence: LogEvidence, ranks: Sequence[int]) -> bool:
     A rank aborts itself for many reasons, such as the end of another one.
     """
     ended = [evidence.exits[rank] for rank in ranks if evidence.exits[rank].first]
-    return any(exited.status < 0 and exited.status != -signal.SIGABRT for exited in ended)
+    return any(map(was_killed, ended))
 
 
 def _of_error(
@@ -194,6 +210,8 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
         advice = "Native code crashed. PYTHONFAULTHANDLER=1 makes Python write the line at which it does."
         found = Diagnosis("dead", alike, f"{who} {were} killed by {signal_name(-status)}.", advice=advice)
     else:
+        if caught := [error for error in evidence.went_on if error.rank in alike and not error.beside]:
+            return _of_exit_after_error(evidence, alike, status, caught)
         whose = "its" if len(alike) == 1 else "their"
         found = Diagnosis(
             "dead", alike, f"{who} exited with status {status}, and no error of {whose} own is in these logs.",
@@ -201,6 +219,23 @@ def _of_exit(evidence: LogEvidence, ranks: Sequence[int]) -> Diagnosis:
             "exited by itself, as sys.exit() and os._exit() do.", limits=_printed(evidence),
         )  # fmt: skip
     return evidence.complete(found, alike, [evidence.exits[rank] for rank in alike])
+
+
+def _of_exit_after_error(
+    evidence: LogEvidence, ranks: Sequence[int], status: int, caught: Sequence[LoggedError]
+) -> Diagnosis:
+    """The verdict on ranks that exited some time after their script had caught an exception and printed it."""
+    last = caught[-1]
+    whose, frame = "its" if len(ranks) == 1 else "their", frame_of(last)
+    where = f" at {format_place(*frame)}" if frame[0] else ""
+    text = f"{last.error}: {in_one_line(last.message)}".rstrip(": ")
+    sentence = (
+        f"{ranks_capitalized(ranks)} exited with status {status}. "
+        f"Before that, {whose} script caught an exception{where}: {text}"
+    )
+    limits = (f"It printed more after that, so {whose} exit may have another reason.",)
+    found = Diagnosis("dead", tuple(ranks), sentence, advice=advise_raised(text), limits=limits)
+    return evidence.complete(found, ranks, [last, *(evidence.exits[rank] for rank in ranks)])
 
 
 def _printed(evidence: LogEvidence) -> tuple[str, ...]:
@@ -213,18 +248,28 @@ def _printed(evidence: LogEvidence) -> tuple[str, ...]:
 
 
 def _of_no_error(evidence: LogEvidence) -> Diagnosis:
-    outside = evidence.notice("time_limit", "launcher_signal")
-    if outside or evidence.interrupted:
-        how, lines = "from the keyboard", [str(each.at) for each in evidence.interrupted[:1]]
+    outside = evidence.stop
+    terminated = [error for error in evidence.errors if was_stopped(error.message)]
+    if outside or evidence.interrupted or terminated:
+        how, limits = "from the keyboard" if evidence.interrupted else "by SIGTERM", []
+        lines = [str(each.at) for each in (*evidence.interrupted, *terminated)[:1]]
         if outside:
-            signalled = re.search(r"Received (\d+) death signal", outside.said)
-            received = signal_name(int(signalled[1])) if signalled else "a signal"
+            signalled = re.search(r"Received (?:(\d+)|Signals\.(\w+)) death signal", outside.said)
+            received = (signalled[2] or signal_name(int(signalled[1]))) if signalled else "a signal"
             how = "by Slurm" if outside.kind == "time_limit" else f"from outside: the launcher received {received}"
             lines = [str(outside.at)]
+        elif terminated:
+            limits.append(_WHO_STOPPED)
+            if silent := evidence.silent(()):
+                limits.append(
+                    f"{ranks_capitalized(silent)} wrote no error: a launcher ends all ranks when one has ended."
+                )
+        that_ended = " that ended it" if evidence.went_on else ""
         return Diagnosis(
-            "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error.",
-            tuple(evidence.places(evidence.interrupted)), advice=f"If it hangs again: {_WHERE} {RECORD_MORE}",
-            limits=("The logs do not say whether it hung or worked.",), evidence=tuple(lines),
+            "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error{that_ended}.",
+            tuple(evidence.places([*evidence.interrupted, *evidence.errors])),
+            advice=f"If it hangs again: {_WHERE} {RECORD_MORE}",
+            limits=("The logs do not say whether it hung or worked.", *limits), evidence=tuple(lines),
         )  # fmt: skip
     if warning := evidence.notice("memory_killer", "device_assert", "heartbeat", "abort"):
         return Diagnosis(
@@ -245,14 +290,15 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
 
 def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:
     log = evidence.log
-    limits = [f"A traceback ({error.error}) is in the log, and its writer went on." for error in evidence.went_on[:1]]
+    limits = []
     warning = evidence.notice("nccl_warning")
     if warning:
         limits.append(f"NCCL warns of something that may be harmless: {warning.said}")
     limits.append("A job that hangs writes no error either, until a timeout comes.")
+    ended = " that ended a rank" if evidence.went_on else ""
     read = f"{plural(log.lines, 'line')} of {plural(len(log.files), 'log')}"
     return Diagnosis(
-        "quiet", (), f"No error is in {read}. That does not show that there was no fault.",
+        "quiet", (), f"No error{ended} is in {read}. That does not show that there was no fault.",
         advice=f"If the job hangs now, {_WHERE} {RECORD_MORE}", limits=tuple(limits),
         evidence=tuple(str(fact.at) for fact in (*evidence.went_on[:1], warning) if fact),
     )  # fmt: skip

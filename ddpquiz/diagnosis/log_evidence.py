@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
-from ddpquiz.diagnosis.root_cause import is_consequence
+from ddpquiz.diagnosis.root_cause import is_consequence, was_stopped
 from ddpquiz.events.event import Raised
-from ddpquiz.events.formatting import format_ranks
+from ddpquiz.events.formatting import format_place, format_ranks, in_one_line
 from ddpquiz.events.source_text import frames_in, own_frame
 from ddpquiz.jobs.log_file import (
     JobLog,
@@ -32,6 +32,7 @@ from ddpquiz.plural import plural
 
 Fact = TypeVar("Fact", bound=LogFact)
 _MOST_LINES = 6  # that a verdict quotes
+_MOST_SURVIVED = 3  # kinds of exceptions that ended no rank, which a verdict tells
 _SURE = 2  # seconds by which lines of two logs must differ, so that one of them is surely the earlier one
 _FINE = (0, -signal.SIGTERM)  # how a rank ends that did not fail: by itself, or because the launcher ends it
 RECORD_MORE = (
@@ -45,7 +46,8 @@ class LogEvidence:
     """The facts of a job, by what they are.
 
     `errors` are those that ended a rank, in order, with the rank where it is known; `went_on` those after which it went
-    on, `interrupted` those of ctrl+c. `exits` holds how each rank ended, as far as a launcher says it.
+    on, `interrupted` those of ctrl+c. `exits` holds how each rank ended, as far as a launcher says it. `stop` is the
+    line that tells that somebody ended the job from outside.
     """
 
     def __init__(self, log: JobLog) -> None:
@@ -53,12 +55,13 @@ class LogEvidence:
         self._order = {name: number for number, name in enumerate(log.files)}
         self.exits = {exited.rank: exited for exited in self.of(LoggedExit) if exited.rank is not None}
         self.waits, self.notices, self.progress = self.of(LoggedWait), self.of(LoggedNotice), self.of(LoggedProgress)
+        self.stop = self._find_stop()
         every = self.of(LoggedError)
         self.of_launcher = [error for error in every if error.of_launcher and error.error != "ChildFailedError"]
         ended = [error for error in every if not error.of_launcher and not _is_clean_exit(error)]
-        has_failed = any(error.uncaught for error in ended) or any(exited.status for exited in self.exits.values())
-        self.went_on = [] if has_failed or self.waits else [error for error in log.went_on if not error.of_launcher]
-        ended = [error for error in ended if error not in self.went_on]
+        self.went_on = self._survived(ended)
+        survived = frozenset(self.went_on)
+        ended = [error for error in ended if error not in survived]
         self.interrupted = [error for error in ended if error.error == "KeyboardInterrupt"]
         self.errors = self._with_ranks([error for error in ended if error.error != "KeyboardInterrupt"])
 
@@ -69,6 +72,85 @@ class LogEvidence:
     def notice(self, *kinds: str) -> LoggedNotice | None:
         """The first line of some kinds."""
         return next((notice for notice in self.notices if notice.kind in kinds), None)
+
+    def _find_stop(self) -> LoggedNotice | None:
+        """The first line that tells that the job was ended from outside; Slurm also ends tasks because one failed."""
+        stop = self.notice("time_limit", "launcher_signal")
+        is_of_failure = stop and stop.kind == "time_limit" and "DUE TO" not in stop.said and self.failed_exits()
+        return None if is_of_failure else stop
+
+    # Which errors ended no rank.
+
+    def _survived(self, errors: Sequence[LoggedError]) -> list[LoggedError]:
+        """The errors after which a rank went on: a handler may have printed a traceback that nobody signed.
+
+        Torch signs the exception that ends a rank once the rank has formed its group, so an unsigned one before that
+        ended none. And a launcher knows the signal of which a rank died.
+        """
+        signed = [error for error in errors if error.uncaught]
+        last_words: defaultdict[int | None, list[LoggedError]] = defaultdict(list)
+        for error in signed:
+            last_words[error.rank].append(error)
+        last_words.pop(None, None)
+        own_causes = [error for error in signed if not error.crash and not self.follows(error)]
+        printed_more = frozenset(self.log.went_on)
+        has_failed = bool(signed or self.waits) or any(exited.status for exited in self.exits.values())
+        # What follows the restart of all ranks says nothing of those before it.
+        is_one_attempt = self.notice("restart") is None
+        unsigned = [error for error in errors if not error.uncaught]
+        found = {
+            error
+            for error in unsigned
+            if error.beside
+            or self._is_before_one(error, last_words.get(error.rank, ()))
+            or (is_one_attempt and (self._is_before_one(error, own_causes) or self._launcher_saw_it_survive(error)))
+            or self._went_on(error, printed_more=error in printed_more, has_failed=has_failed)
+        }
+        # What one rank survives, all of them do.
+        proven = {kind_of(error) for error in found if error.rank is not None and not error.beside}
+        return [error for error in unsigned if error in found or kind_of(error) in proven]
+
+    def _is_before_one(self, error: LoggedError, others: Sequence[LoggedError]) -> bool:
+        """Whether one of the other errors came later, as far as is known; the same one, told again, does not count."""
+        return any(
+            (other.error, other.message) != (error.error, error.message) and not self.is_before(other, error)
+            for other in others
+        )
+
+    def _launcher_saw_it_survive(self, error: LoggedError) -> bool:
+        """Whether its launcher saw the rank of an unsigned error die of a signal, or all ranks alive after it."""
+        killed = [exited.rank for exited in self.exits.values() if exited.first and was_killed(exited)]
+        return (bool(killed) and error.rank in (None, *killed)) or self._was_watched(error)
+
+    def _was_watched(self, error: LoggedError) -> bool:
+        """Whether torchrun, until it was told to end all ranks, saw that none had ended."""
+        if self.stop is None or self.stop.kind != "launcher_signal" or self.exits:
+            return False
+        ending = self.notice("stopping")
+        ended_before = ending is not None and self.is_before(ending, self.stop)
+        return bool(self.is_before(error, self.stop)) and not ended_before
+
+    def _went_on(self, error: LoggedError, *, printed_more: bool, has_failed: bool) -> bool:
+        """Whether the rank of an unsigned traceback lived on after it, or nothing shows that any rank failed."""
+        if not has_failed:
+            return printed_more or (error.by_logger and not self._shows_failure())
+        if error.rank is None or not printed_more:  # who printed more may be another rank
+            return False
+        exited = self.exits.get(error.rank)
+        return error.by_logger or (exited is not None and exited.status <= 0)
+
+    def _shows_failure(self) -> bool:
+        """Whether lines without a rank or an exit show that the job failed."""
+        errors = self.of(LoggedError)
+        noticed = self.notice("caught_loss", "abort", "heartbeat", "memory_killer")
+        return noticed is not None or any(error.of_launcher or is_consequence(error.message) for error in errors)
+
+    def survived_words(self) -> list[str]:
+        """What the logs hold of exceptions that ended no rank; those of one kind once."""
+        kinds: defaultdict[tuple[str, str, int], list[LoggedError]] = defaultdict(list)
+        for error in self.went_on:
+            kinds[kind_of(error)].append(error)
+        return [_survived_words(errors) for errors in kinds.values()][:_MOST_SURVIVED]
 
     # Whose an error is, if its lines do not say it: the launcher's account of exits may.
 
@@ -98,8 +180,16 @@ class LogEvidence:
         return sorted(rank for rank, exited in self.exits.items() if exited.status not in _FINE)
 
     def causes(self) -> list[LoggedError]:
-        """The errors that no other rank caused."""
-        return [error for error in self.errors if not is_consequence(error.message)]
+        """The errors that neither another rank caused nor the end of the job."""
+        return [error for error in self.errors if not self.follows(error)]
+
+    def follows(self, error: LoggedError) -> bool:
+        """Whether an error only followed from the failure of another rank, or from the end of the job."""
+        return is_consequence(error.message) or self.is_of_stop(error)
+
+    def is_of_stop(self, error: LoggedError) -> bool:
+        """Whether a rank raised this because it was told to end, from outside or by its launcher."""
+        return was_stopped(error.message) or (self.stop is not None and bool(self.is_before(self.stop, error)))
 
     def silent_ends(self) -> list[int]:
         """The ranks that ended with a status or by a signal of their own, for which no error or timeout is known.
@@ -177,7 +267,8 @@ class LogEvidence:
         places: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
         for error in errors:
             if error.rank is not None:
-                places[operation_of(error) or f"raised {error.error}", *frame_of(error)].append(error.rank)
+                doing = "stopped by SIGTERM" if was_stopped(error.message) else f"raised {error.error}"
+                places[operation_of(error) or doing, *frame_of(error)].append(error.rank)
         return [RankPosition(tuple(sorted({*ranks})), *place) for place, ranks in places.items()]
 
     def wait_positions(self, waits: Sequence[LoggedWait]) -> list[RankPosition]:
@@ -197,7 +288,7 @@ class LogEvidence:
         if found.fault == "dead" and cause:
             if not positions:
                 positions = (RankPosition(tuple(sorted(cause)), ended_words(self.exits[min(cause)].status)),)
-            followed = [error for error in self.errors if error.rank not in cause and is_consequence(error.message)]
+            followed = [error for error in self.errors if error.rank not in cause and self.follows(error)]
             lost = [wait for wait in self.waits if wait.rank not in cause]
             if ranks := {fact.rank for fact in (*followed, *lost) if fact.rank is not None}:
                 sentence = f"{sentence.rstrip('.')}. {ranks_capitalized(ranks)} failed because of that."
@@ -221,6 +312,24 @@ class LogEvidence:
 
 def _is_clean_exit(error: LoggedError) -> bool:
     return error.error == "SystemExit" and error.message in ("", "0")
+
+
+def was_killed(exited: LoggedExit) -> bool:
+    """Whether a signal ended a rank; SIGABRT does not count, by which a rank ends itself after many an error."""
+    return exited.status < 0 and exited.status != -signal.SIGABRT
+
+
+def _survived_words(errors: Sequence[LoggedError]) -> str:
+    """A sentence on exceptions of one kind, after which ranks went on."""
+    first = errors[0]
+    ranks = sorted({error.rank for error in errors if error.rank is not None})
+    file, line = frame_of(first)
+    what = f"{first.error}{f' at {format_place(file, line)}' if line else ''}"
+    if first.beside:
+        whose = f"a thread or a callback of {format_ranks(ranks)}" if ranks else "a thread or a callback"
+        return f"{what} ended {whose}, and not the rank: {in_one_line(first.message)}".rstrip(": ")
+    whose = f" of {format_ranks(ranks)}" if ranks else ""
+    return f"A traceback{whose} ({what}) is in the log; nothing shows that it ended a rank."
 
 
 def _may_end_so(error: LoggedError, exited: LoggedExit) -> bool:

@@ -7,9 +7,12 @@ record: then what the others show says what does not match.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
+    BUFFERS,
+    COUNTED,
     MESSAGES,
     NEIGHBOR,
     OBJECTS,
@@ -30,8 +33,8 @@ from ddpquiz.diagnosis.diagnosis import (
     tell_apart,
     wait,
 )
-from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of, unusual_ranks
-from ddpquiz.diagnosis.script_analysis import left_a_loop, opposite_branches, singled_out
+from ddpquiz.diagnosis.ranks_at_fault import Deviation, find_deviation, sides_of, unusual_ranks, who_deviates
+from ddpquiz.diagnosis.script_analysis import branches_of, left_a_loop, opposite_branches, ranks_kept_apart, singled_out
 from ddpquiz.diagnosis.set_order import loops_over_set
 from ddpquiz.events.collective import Call, CallOrder, Collective
 from ddpquiz.events.formatting import format_place, format_ranks, format_shapes
@@ -53,11 +56,7 @@ def diagnose_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrd
     calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
     deviation = find_deviation(calls, order)
     fault: FaultKind = "order" if mismatch.kind == "order" else deviation.fault
-    if (
-        fault in ("missing", "signature")
-        and not deviation.extra
-        and (verdict := _of_extra_call(collective, deviation, order))
-    ):
+    if fault in ("missing", "signature") and (verdict := _of_extra_call(collective, deviation, order)):
         return verdict
     culprits = tuple(sorted(calls)) if deviation.guessed and fault != "missing" else deviation.ranks
     sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
@@ -86,33 +85,78 @@ def _limits(deviation: Deviation, collective: Collective, sides: int) -> tuple[s
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
-    """The diagnosis that a line which only one side reached has shifted the calls; None if there is no such line."""
-    callers, others = deviation.ranks, deviation.others
-    extra = extra_call(collective, callers, others, order)
-    if extra is None:
-        callers, others = others, callers
-        extra = extra_call(collective, callers, others, order)
-    if extra is None or deviation.guessed:
-        return None
-    who, rest = format_ranks(callers), format_ranks(others)
-    sentence = f"Only {who} called {call_at(extra)}; {rest} never did, so the calls after it do not match."
-    if callers == deviation.others:
-        sentence = (
-            f"{rest.capitalize()} never called {call_at(extra)}, as {who} did, so the calls after it do not match."
-        )
+    """The diagnosis that a line which only one side reached has shifted the calls; None if there is no such line.
+
+    What its callers did earlier in the run cannot put the others in the wrong then: only they ever did it.
+    """
+    for callers, others in ((deviation.ranks, deviation.others), (deviation.others, deviation.ranks)):
+        if extra := extra_call(collective, callers, others, order):
+            break
+    else:
+        return _of_own_way(collective, deviation, order)
+    flipped = _flipped(deviation)
+    of_callers, of_others = (deviation, flipped) if callers == deviation.ranks else (flipped, deviation)
+    found = deviation
+    if of_others is deviation or deviation.tied:
+        side = who_deviates(extra, callers, others, of_callers.expected)
+        if deviation.guessed and side == "unknown":
+            return None
+        found = {"callers": of_callers, "others": of_others, "unknown": deviation}[side]
+        found = replace(found, tied=len(callers) == len(others))
+    who, rest, call = format_ranks(callers), format_ranks(others), call_at(extra)
+    if found.ranks == others:
+        sentence = f"{rest.capitalize()} never called {call}, as {who} did, so the calls after it do not match."
+    elif extra.place == found.call.place:
+        sentence = _deviation_sentence("missing", replace(found, extra=True))
+    else:
+        sentence = f"Only {who} called {call}; {rest} never did, so the calls after it do not match."
     return Diagnosis(
-        "missing", deviation.ranks, sentence,
-        (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected)),
-        collective.group, collective.members, collective.index, _together(deviation), ADVICE["missing"],
+        "missing", found.ranks, sentence,
+        (position_of(found.ranks, found.call), position_of(found.others, found.expected)),
+        collective.group, collective.members, collective.index, _together(found), advise_extra(extra),
+        _limits(found, collective, 2),
     )  # fmt: skip
+
+
+def _of_own_way(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
+    """The diagnosis that ranks made a call in a line of all ranks, to which the script now let only these ranks go on.
+
+    So it is where rank 0 evaluates alone from time to time, and all ranks did at the beginning. That it did so before
+    makes the call usual, and not right.
+    """
+    found = replace(_flipped(deviation), extra=True)
+    known = {operation.place: callers for operation, callers in order.sites(collective.group, collective.members)}
+    if len(found.ranks) > len(found.others) or not {*found.others} <= known.get(found.call.place, {}).keys():
+        return None
+    before = collective.calls[found.ranks[0]].after
+    if before is None or not {*found.ranks} <= ranks_kept_apart(found.call, found.expected, before)[0]:
+        return None
+    return Diagnosis(
+        "missing", found.ranks, _deviation_sentence("missing", found),
+        (position_of(found.ranks, found.call), position_of(found.others, found.expected)),
+        collective.group, collective.members, collective.index, _together(found), advise_extra(found.call),
+        _limits(replace(found, tied=len(found.ranks) == len(found.others)), collective, 2),
+    )  # fmt: skip
+
+
+def _flipped(deviation: Deviation) -> Deviation:
+    """The same calls, with the other side at fault."""
+    return replace(
+        deviation, ranks=deviation.others, call=deviation.expected, others=deviation.ranks, expected=deviation.call
+    )
+
+
+def advise_extra(extra: Operation) -> str:
+    """What to do about a call that only some ranks make."""
+    text = source_line(extra.file, extra.line)
+    is_hidden = extra.op == "broadcast" and bool(text.strip()) and "broadcast" not in text
+    return f"{BUFFERS} {ADVICE['missing']}" if is_hidden else ADVICE["missing"]
 
 
 def _advice(fault: FaultKind, deviation: Deviation) -> str:
     """What to do: where some ranks have left a loop in which others reduce gradients, their batches differ."""
+    is_own = _sends_there(deviation)
     for inner, outer in ((deviation.call, deviation.expected), (deviation.expected, deviation.call)):
-        is_own = {*deviation.ranks} <= singled_out(
-            [inner, outer]
-        )  # the script sends these ranks there, whatever their batches
         if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer) and not is_own:
             return UNEVEN
     if deviation.call.op in POINT_TO_POINT:
@@ -124,7 +168,20 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
             return OBJECTS
         if fault != "signature":
             return OTHER_TENSORS
-    return ADVICE[fault]
+    return advise_extra(deviation.call) if fault == "missing" and deviation.extra else ADVICE[fault]
+
+
+def _sends_there(deviation: Deviation) -> bool:
+    """True if the script lets the ranks that deviate come to their call, or not to the other one, whatever their data.
+
+    A step that they skip, as by `if rank == 1 and step == 2: continue`, is not that.
+    """
+    call, expected, ranks = deviation.call, deviation.expected, {*deviation.ranks}
+    own = {*branches_of(expected.file, expected.line)} - {*branches_of(call.file, call.line)}
+    is_left_out = any(branch == "unless" for _, branch in own)
+    return ranks <= ranks_kept_apart(call, expected)[0] or (
+        is_left_out and ranks <= ranks_kept_apart(expected, call)[1]
+    )
 
 
 def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
@@ -202,32 +259,44 @@ def extra_call(
     """The first collective before this one in a line that some of `ranks` reached and none of `others`.
 
     Calls pair by their order, so such a call may have met another one of the others without an error, and the calls
-    that do not match come later, in other lines. None if the others also reached a line of their own, or if the line
-    stands in the opposite branch of one that they share: then both may belong together.
+    that do not match come later, in other lines. None if the others had reached a line of their own before it. Lines of
+    both sides that met each other, or that stand in opposite branches, may belong together.
     """
     sites = order.sites(collective.group, collective.members)
-    ours, theirs = {*ranks}, {*others}
-    before = [
-        (operation, {*callers}, {r for r, at in callers.items() if at < collective.index})
-        for operation, callers in sites
-    ]
-    own = [operation for operation, callers, early in before if early & ours and not callers & theirs]
-    if not own or any(early & theirs and not callers & ours for _, callers, early in before):
+    ours, theirs = ({*each} for each in (ranks, others))
+    own, foreign = (
+        [(min(at for rank, at in callers.items() if rank in side), operation) for operation, callers in sites
+         if side & callers.keys() and not other & callers.keys()]
+        for side, other in ((ours, theirs), (theirs, ours))
+    )  # fmt: skip
+    met = {at for at, _ in own} & {at for at, _ in foreign}
+    first = min((at for at, _ in own if at not in met), default=collective.index)
+    if first >= collective.index or any(at < first for at, _ in foreign if at not in met):
         return None
-    if any(opposite_branches(own[0], operation) for operation, callers, _ in before if callers & theirs):
+    extra = next(operation for at, operation in own if at == first)
+    if any(opposite_branches(extra, operation) for operation, callers in sites if callers.keys() & theirs):
         return None
-    return own[0]
+    return extra
 
 
 # Ranks that wait for each other, or for a message that never comes.
 
 
-def circular_wait(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
-    """The diagnosis of ranks that all wait for each other: `waits` has the operation in which each of them waits."""
-    return _lost_message(waits, order) or _of_cycle(waits, order)
+# How often a rank called "send" to, or "recv" from, another one: by the operator and both ranks
+MessageCounts = Mapping[tuple[str, int, int], int]
 
 
-def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
+def circular_wait(
+    waits: Mapping[int, Collective], order: CallOrder, messages: MessageCounts | None = None
+) -> Diagnosis:
+    """The diagnosis of ranks that all wait for each other: `waits` has the operation in which each of them waits.
+
+    `messages` is None unless the record has all of them.
+    """
+    return _lost_message(waits, order) or _of_cycle(waits, order, messages)
+
+
+def _of_cycle(waits: Mapping[int, Collective], order: CallOrder, messages: MessageCounts | None) -> Diagnosis:
     """Which ranks left the common order, or the circle itself where none did."""
     rank = min(waits, key=lambda rank: waits[rank].calls[rank].issued)
     cycle = [rank]
@@ -263,10 +332,27 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
         in_background=all(operation.in_background for operation in operations),
         worked_before=any(order.calls_in(operation.place) > places[operation.place] for operation in operations),
     )
+    sentence = f"Ranks wait for each other: {text}."
+    if in_pairs and advice == MESSAGES and messages is not None:
+        counted = "; ".join(_counted(rank, calls[rank][0], messages) for rank in sorted(cycle))
+        sentence, advice = f"{sentence} {counted[0].upper()}{counted[1:]}.", COUNTED
     return Diagnosis(
-        "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", positions, first.group, first.members,
+        "order", tuple(sorted(cycle)), sentence, positions, first.group, first.members,
         first.index, "", advice if in_pairs else ADVICE["order"],
     )  # fmt: skip
+
+
+def _counted(rank: int, operation: Operation, messages: MessageCounts) -> str:
+    """Write for which message a rank waits in a send or receive, and how many the other rank made of the other half."""
+    peer = -1 if operation.peer is None else operation.peer
+    sends = operation.op == "send"
+    number, others = (
+        messages.get((operation.op, rank, peer), 0),
+        messages.get(("recv" if sends else "send", peer, rank), 0),
+    )
+    if sends:
+        return f"rank {rank} is in its send {number:,} to rank {peer}, which has called {others:,} receives from it"
+    return f"rank {rank} waits for message {number:,} from rank {peer}, which has sent {others:,} to it"
 
 
 def _lost_message(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis | None:

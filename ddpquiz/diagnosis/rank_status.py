@@ -1,10 +1,12 @@
 """What became of each rank: it finished, failed by itself or because of another rank, or still runs."""
 
+from __future__ import annotations
+
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ddpquiz.diagnosis.diagnosis import RankPosition
 from ddpquiz.diagnosis.root_cause import (
@@ -13,6 +15,7 @@ from ddpquiz.diagnosis.root_cause import (
     has_timed_out,
     is_consequence,
     is_effect,
+    is_interrupt,
     raised_before_hang,
 )
 from ddpquiz.events.event import Exited, RankStack
@@ -20,13 +23,22 @@ from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import own_frame
 
+if TYPE_CHECKING:
+    from ddpquiz.jobs.rank_files import Liveness
+
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 
+_EARLIER = 5.0  # seconds; a rank that lives writes into its record each second, unless native code keeps it busy
 _LATER = 1.0  # seconds; the clocks of two ranks of a record never differ by as much
 
 _PLURAL = {
     "has": "have", "was": "were", "is": "are", "does": "do", "waits": "wait", "its record ends": "their records end",
+    "its script": "their script",
 }  # fmt: skip
+
+
+GONE = "How it ended is not recorded: a kill, a crash in native code and os._exit() in the script all look like that."
+_GONE_FIRST = f"{GONE} So does native code that keeps a rank busy until it is killed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,8 @@ class RankStatus:
     """`kind` is "late" for a rank that still runs; `words` continue the sentence "rank 2 ...".
 
     `file` and `line` are where it stands or died, if that is known, and `then` goes on after that place. `limit` says
-    what is not known. `seen` is True if a stack shows where it stands.
+    what is not known. `seen` is True if a stack shows where it stands, `cut_short` if its process ended with status 0
+    before its script did.
     """
 
     kind: Literal["late", "left", "dead", "absent"]
@@ -45,6 +58,7 @@ class RankStatus:
     absent: bool = False
     seen: bool = False
     then: str = ""
+    cut_short: bool = False
 
     @property
     def plural_words(self) -> str:
@@ -52,9 +66,7 @@ class RankStatus:
         if self.words.startswith("raised "):
             return self.words
         words, tick, code = self.words.partition("`")
-        return (
-            re.sub(r"\b(?:has|was|is|does|waits|its record ends)\b", lambda word: _PLURAL[word[0]], words) + tick + code
-        )
+        return re.sub(rf"\b(?:{'|'.join(_PLURAL)})\b", lambda word: _PLURAL[word[0]], words) + tick + code
 
     def position(self, rank: int) -> RankPosition:
         return RankPosition((rank,), self.words + self.then, self.file, self.line)
@@ -79,11 +91,13 @@ NO_RECORD = RankStatus(
 )  # fmt: skip
 
 
-def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[RankStack]) -> dict[int, RankStatus]:
+def find_statuses(
+    state: RunState, absent: Collection[int], stacks: Collection[RankStack], unended: Mapping[int, Liveness]
+) -> dict[int, RankStatus]:
     """The status of each rank at the time when the first one failed, or now.
 
-    `absent` are ranks of which nothing was recorded, with their status if they are a mapping, and `stacks` those that
-    ranks wrote.
+    `absent` are ranks of which nothing was recorded, with their status if they are a mapping, `stacks` those that
+    ranks wrote, and `unended` the ranks whose record does not say how they ended.
     """
     first = min((time for _, time, _ in failures_in_order(state)), default=None)
     lost = any(
@@ -91,6 +105,7 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
     )
     silent = _silent_first(state, absent, first) if lost else None
     stack_of = {stack.rank: stack for stack in stacks}
+    gone = _gone_first(state, unended)
     statuses = {}
     for rank in range(state.ranks):
         if rank in absent:
@@ -98,10 +113,33 @@ def find_statuses(state: RunState, absent: Collection[int], stacks: Collection[R
         elif rank == silent:
             file, line = state.places.get(rank, ("", 0))
             words = "is gone: its record ends there, and the others lost the connection"
-            statuses[rank] = RankStatus("dead", words, file, line)
+            statuses[rank] = RankStatus("dead", words, file, line, limit=GONE)
+        elif rank in gone:
+            words = "is gone, and its record ends"
+            statuses[rank] = RankStatus("dead", words, *state.places.get(rank, ("", 0)), limit=_GONE_FIRST)
         else:
             statuses[rank] = _status(rank, state, first, stack_of.get(rank))
     return statuses
+
+
+def _gone_first(state: RunState, unended: Mapping[int, Liveness]) -> frozenset[int]:
+    """The ranks that ended without a word while others went on: who ended with all others may have been stopped."""
+    runs = "runs" in unended.values()
+    latest = max(state.last_event_at.values(), default=0.0)
+    return frozenset(
+        rank for rank, now in unended.items()
+        if now == "gone" and rank not in state.destroyed
+        and (runs or latest - state.last_event_at.get(rank, 0.0) > _EARLIER)
+    )  # fmt: skip
+
+
+def ends_reached(state: RunState) -> frozenset[int]:
+    """The ranks that came to the end of their script, or left it by sys.exit().
+
+    Both a run and a record note the memory of a rank then; a record does not say more. os._exit() skips that.
+    """
+    recorded = {rank for rank in state.exited if (of_rank := state.timeline.training.get(rank)) and of_rank.memory}
+    return frozenset(state.finished) | recorded
 
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
@@ -110,7 +148,12 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
         file, line = own_frame(raised.traceback, state.script)
         return RankStatus("dead", f"raised {raised.error}: {first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
-        return RankStatus("left", "has finished")
+        if rank in ends_reached(state):
+            return RankStatus("left", "has finished")
+        place = state.places.get(rank, ("", 0))
+        was_seen = ", and was last seen" if place[1] else ""
+        words = f"ended with status 0 without reaching the end of its script{was_seen}"
+        return RankStatus("left", words, *place, cut_short=True)
     in_time = exited is not None and (first is None or exited.time <= first + GRACE)
     if exited and not raised and not exited.stopped and in_time:
         return RankStatus("dead", _ended(exited), *state.places.get(rank, ("", 0)))
@@ -121,12 +164,13 @@ def _status(rank: int, state: RunState, first: float | None, stack: RankStack | 
     if stack and not stack.line:
         return RankStatus("late", "does not respond: it is stopped, or busy in native code", seen=True)
     file, line = (stack.file, stack.line) if stack else state.places.get(rank, ("", 0))
-    if raised and raised.error == "KeyboardInterrupt" and not stack:  # its traceback shows where it stood then
-        file, line = own_frame(raised.traceback, state.script)
-        return RankStatus("late", "had not reached this call when an interrupt came", file, line, seen=True)
     if stands := standing_in(rank, state):
         expression, what_for = stands
         return RankStatus("late", f"waits in {expression}", file, line, seen=stack is not None, then=what_for)
+    if raised and is_interrupt(raised) and not stack:  # its traceback shows where it stood then
+        file, line = own_frame(raised.traceback, state.script)
+        came = "an interrupt" if raised.error == "KeyboardInterrupt" else "SIGTERM"
+        return RankStatus("late", f"had not reached this call when {came} came", file, line, seen=True)
     words = f"has not reached this call{' and was last seen' if line else ''}"
     return RankStatus("late", words, file, line, seen=stack is not None)
 

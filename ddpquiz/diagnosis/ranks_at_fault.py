@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpquiz.diagnosis.script_analysis import branches_of, opposite_branches, singled_out, stands_alone
+from ddpquiz.diagnosis.script_analysis import (
+    branches_of,
+    opposite_branches,
+    ranks_kept_apart,
+    singled_out,
+    stands_alone,
+)
 from ddpquiz.events.collective import CallOrder
 from ddpquiz.events.operation import Operation
 
@@ -69,6 +75,29 @@ def find_deviation(calls: _Calls, order: CallOrder) -> Deviation:
     return Deviation(
         fault, ranks, odd, others, expected, extra, together, tied=bool(evidence), guessed=evidence == "none"
     )
+
+
+_Side = Literal["callers", "others", "unknown"]
+
+
+def who_deviates(
+    extra: Operation, callers: tuple[int, ...], others: tuple[int, ...], instead: Operation | None = None
+) -> _Side:
+    """Who is at fault where only some ranks ever made a call, and the others have called another one `instead`.
+
+    The fewer are. Of equal numbers the script decides: by a condition on the rank on the way to that call, or else by
+    the branch in which it stands.
+    """
+    if len(callers) != len(others):
+        return "callers" if len(callers) < len(others) else "others"
+    other = instead or extra._replace(file="", line=0)
+    coming, kept_away = ranks_kept_apart(extra, other)
+    if {*callers} <= coming:
+        return "callers"
+    if {*others} <= kept_away:
+        return "others"
+    usual = _by_script([extra, other])
+    return "unknown" if usual is None else "others" if usual is extra else "callers"
 
 
 def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
@@ -160,7 +189,7 @@ def _fault(
         return "signature", False
     if opposite_branches(odd, expected):
         return "order", False
-    if stands_alone(odd, expected, ranks):
+    if stands_alone(odd, expected, ranks) or {*ranks} <= ranks_kept_apart(odd, expected, before)[0]:
         return "missing", True
     if order.calls_in(odd.place) > len(ranks):  # a line in which ranks have met before
         return "missing", False

@@ -33,6 +33,8 @@ _CONSEQUENCE = re.compile(
     r"NCCL communicator was aborted|ncclRemoteError|Watchdog caught collective operation timeout|recvBytes failed|"
     r"Failed to recv, got 0 bytes"
 )
+# What the main process of a DataLoader raises when SIGTERM has reached its workers too, because the job is ended.
+_STOPPED = re.compile(r"DataLoader worker \(pid[^)]*\) is killed by signal: Terminated")
 _TIMED_OUT = re.compile(
     r"(?:Timed out waiting|wait timeout after|failed to pass monitoredBarrier in) (?P<ms>\d{1,12}) ?ms|"
     r"Timed out after (?P<s>\d{1,9}) seconds waiting"
@@ -53,12 +55,24 @@ def first_line(raised: Raised) -> str:
 
 def is_consequence(message: str) -> bool:
     """Whether a rank raised an exception with this message only because another one failed or did not arrive."""
-    return bool(_CONSEQUENCE.search(message))
+    return bool(_CONSEQUENCE.search(message)) or was_stopped(message)
+
+
+def was_stopped(message: str) -> bool:
+    """Whether a rank raised an exception with this message because its processes got the signal to end, SIGTERM."""
+    return bool(_STOPPED.search(message))
 
 
 def is_effect(raised: Raised) -> bool:
     """Whether a rank raised this only because another one failed or did not arrive, or because it was interrupted."""
-    return raised.error == "KeyboardInterrupt" or is_consequence(raised.message)
+    return is_consequence(raised.message) or is_interrupt(raised)
+
+
+def is_interrupt(raised: Raised) -> bool:
+    """Whether a rank raised this because a signal told it to end: ctrl+c, or SIGTERM, which its workers got too."""
+    if "exited unexpectedly" in raised.message:  # of a worker: what that was raised from tells how
+        return was_stopped(raised.traceback)
+    return raised.error == "KeyboardInterrupt" or was_stopped(raised.message)
 
 
 def has_timed_out(raised: Raised) -> bool:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from ddpquiz.events.operation import Operation
@@ -96,11 +97,7 @@ def _function_around(file: str, line: int) -> ast.FunctionDef | ast.AsyncFunctio
 @lru_cache(16)
 def _calls_in(file: str) -> tuple[tuple[str, int], ...]:
     """The last name of each call in a file, and its line."""
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple((_last_name(node), node.lineno) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return tuple((_last_name(node), node.lineno) for node in ast.walk(_parse(file)) if isinstance(node, ast.Call))
 
 
 @lru_cache(256)
@@ -134,11 +131,19 @@ def branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
 
 def _statements(file: str) -> list[ast.stmt]:
     """All statements of a file; none if it cannot be read as Python."""
+    return [node for node in ast.walk(_parse(file)) if isinstance(node, ast.stmt)]
+
+
+def _parse(file: str) -> ast.Module:
+    return _parse_text(read_source(file) or "")
+
+
+@lru_cache(8)
+def _parse_text(text: str) -> ast.Module:
     try:
-        tree = ast.parse(read_source(file) or "")
+        return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+        return ast.Module([], [])
 
 
 def _leaves_out(test: ast.expr) -> bool:
@@ -161,52 +166,109 @@ def special_ranks(
 ) -> frozenset[int]:
     """Which of some ranks the script singles out where they call: in the lines, or where variables get values.
 
-    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
-    around some of the lines do. With `in_roots`, only what names a root counts.
+    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those on
+    the way to some of the lines do. With `in_roots`, only what names a root counts.
     """
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
-    expressions = _RankExpressions(_values_by_name(tree), ranks, world)
-    places = [_scope_of(tree, line) for line in lines]
+    tree = _parse(file)
+    expressions = _expressions(tree, ranks)
     special: set[int] = set()
-    for line, (scope, around) in zip(lines, places, strict=True):
+    for line in lines:
+        scope, around = _scope_of(tree, line)
         for part in _parts(scope, around, line, in_roots=in_roots):
             special.update(expressions.singled_out(part))
-    for _, around in places:
-        for statement in around:
-            if isinstance(statement, ast.If) and any(statement not in others for _, others in places):
-                special.update(expressions.singled_out(statement.test))
+    ways = [_ways_with_tests(tree, line) for line in lines]
+    shared = set.intersection(*({test for way in each for test, _ in way} for each in ways))
+    for each in ways:
+        special.update(_singled_out_on(each, expressions, shared))
     return frozenset(special)
 
 
 def ranks_that_reach(file: str, line: int, ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """Which of all ranks of a job come to a line, as far as the conditions around it and around its caller tell."""
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ranks
-    expressions = _RankExpressions(_values_by_name(tree), ranks, len(ranks))
-    return tuple(
-        rank for rank in ranks
-        if all(bool(value) is wanted for test, wanted in _conditions(tree, line, _ROUNDS)
-               if (value := _Evaluation(expressions, rank).of(test)) is not _UNKNOWN)
-    )  # fmt: skip
+    """Which of all ranks of a job come to a line, as far as the conditions on the way there tell."""
+    tree = _parse(file)
+    expressions = _expressions(tree, ranks)
+    ways = _ways_with_tests(tree, line)
+    return tuple(rank for rank in ranks if _may_go(rank, ways, expressions))
 
 
-def _conditions(tree: ast.Module, line: int, deep: int) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the tests around a line, and what they must be worth; also those around the one call of its function."""
-    scope, around = _scope_of(tree, line)
-    for each in around:
-        if isinstance(each, ast.If) and each.body[0].lineno <= line:
-            yield each.test, line <= (each.body[-1].end_lineno or 0)
-    if isinstance(scope, ast.Module) or not deep:
-        return
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node) == scope.name]
-    if len(calls) == 1:
-        yield from _conditions(tree, calls[0].lineno, deep - 1)
+@lru_cache(256)
+def ranks_kept_apart(
+    call: Operation, other: Operation, after: Operation | None = None
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The ranks that the script lets come to a call as exceptions, and those that it keeps away as exceptions.
+
+    `if rank == 0: evaluate()` makes rank 0 the exception for all lines of `evaluate`, and `if rank != 1:` rank 1. A
+    test that also leads to the other call does not count, as where rank 0 runs one function and the others another one.
+    If the call came `after` another one, only the way on from there counts: all ranks may evaluate elsewhere.
+    """
+    tree, expressions, through = _parse(call.file), _expressions(_parse(call.file), call.members), 0
+    if after and after.file == call.file:
+        function = _function_around(call.file, after.line)
+        lines = (at for at in _ways_to(call.file, call.line) if _function_around(call.file, at) is function)
+        through = min((at for at in lines if at > after.line), default=0)
+    ways = _ways_with_tests(tree, other.line) if other.file == call.file else []
+    shared = {test for way in ways for test, _ in way}
+    here = _ways_with_tests(tree, call.line, through)
+    special = _singled_out_on(here, expressions, shared)
+    coming = frozenset(rank for rank in special if _may_go(rank, here, expressions))
+    return coming, special - coming
+
+
+_Way = list[tuple[ast.expr, bool]]  # tests, and what each of them must be worth
+_MOST_WAYS = 20
+_LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+
+
+def _singled_out_on(ways: list[_Way], expressions: _RankExpressions, known: Collection[ast.expr]) -> frozenset[int]:
+    """The ranks that the tests on each of some ways to a line single out, without tests that are `known`."""
+    tests = [[test for test, _ in way if test not in known] for way in ways]
+    return frozenset.intersection(*(frozenset().union(*map(expressions.singled_out, way)) for way in tests))
+
+
+def _may_go(rank: int, ways: list[_Way], expressions: _RankExpressions) -> bool:
+    """True if a rank may come to a line on one of the ways to it, as far as the tests there tell."""
+    evaluation = _Evaluation(expressions, rank)
+    return any(
+        all((value := evaluation.of(test)) is _UNKNOWN or bool(value) is wanted for test, wanted in way) for way in ways
+    )
+
+
+def _ways_with_tests(tree: ast.Module, line: int, through: int = 0) -> list[_Way]:
+    """The tests on each way to a line: those around it, and those around the calls of its function.
+
+    Of the calls of a function, only the one in line `through` counts if that is one of them.
+    """
+    ways: list[_Way] = []
+    left: list[tuple[int, _Way, int]] = [(line, [], _ROUNDS)]
+    while left:
+        at, way, deep = left.pop()
+        scope, around = _scope_of(tree, at)
+        way = [*way, *_tests_before(tree, around, at)]
+        calls = [] if isinstance(scope, ast.Module) or not deep else _lines_that_call(tree, scope)
+        calls = [through] if through in calls else calls
+        if calls and len(ways) + len(left) + len(calls) <= _MOST_WAYS:
+            left += [(call, way, deep - 1) for call in calls]
+        else:
+            ways.append(way)
+    return ways
+
+
+def _lines_that_call(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[int]:
+    """The lines of a file that call one of its functions, without those in the function itself."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node) == function.name)
+    return [call.lineno for call in calls if not function.lineno <= call.lineno <= (function.end_lineno or 0)]
+
+
+def _tests_before(tree: ast.Module, around: list[ast.stmt], line: int) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the tests around a line in a file, and those that end the block before it, as `if rank != 0: return`."""
+    for outer, inner in pairwise([tree, *around]):
+        if isinstance(inner, ast.If) and inner.body[0].lineno <= line:
+            yield inner.test, line <= (inner.body[-1].end_lineno or 0)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(outer, name, ())
+            for each in block[: block.index(inner)] if inner in block else ():
+                if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], _LEAVES):
+                    yield each.test, False
 
 
 _ROUNDS = 5  # names that stand for each other
@@ -215,10 +277,7 @@ _SETTERS = ("set", "add", "append", "compare_set", "multi_set", "queue_push")  #
 
 def lines_that_set(file: str, key: str) -> list[int]:
     """The lines of a script that may set a key of a store: they name it, or a text that it fits."""
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = _parse(file)
     values = _values_by_name(tree)
     lines: set[int] = set()
     for node in ast.walk(tree):
@@ -320,8 +379,13 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+def _expressions(tree: ast.Module, ranks: tuple[int, ...]) -> _RankExpressions:
+    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
+    return _RankExpressions(_values_by_name(tree), ranks, world)
+
+
 def _values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
-    """The expressions of the variables that get a value once in a file."""
+    """The expressions of the variables that get a value once in a file, and of functions that only return one."""
     times: Counter[str] = Counter()
     values: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
@@ -332,7 +396,16 @@ def _values_by_name(tree: ast.Module) -> dict[str, ast.expr]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 values.update(_pairs(target, node.value))
+        elif isinstance(node, ast.FunctionDef):
+            times[f"{node.name}()"] += 1
+            if isinstance(last := node.body[-1], ast.Return) and last.value and not node.args.args and _is_short(node):
+                values[f"{node.name}()"] = last.value
     return {name: value for name, value in values.items() if times[name] == 1}
+
+
+def _is_short(function: ast.FunctionDef) -> bool:
+    """True if nothing comes before the last statement of a function but its docstring."""
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in function.body[:-1])
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
@@ -380,6 +453,8 @@ class _RankExpressions:
                 return "True"
             case ast.Name(id=name) if name in self.names and deep:
                 return self._usual_of_half(self.names[name], deep - 1)
+            case ast.Call(func=ast.Name(id=name)) if f"{name}()" in self.names and deep:
+                return self._usual_of_half(self.names[f"{name}()"], deep - 1)
         return ""
 
 
@@ -449,10 +524,11 @@ class _Evaluation:
                 values, at = self.of(table), self.of(index)
                 return _UNKNOWN if _UNKNOWN in (values, at) else values[at]
         name = _last_name(node)
-        if isinstance(node, ast.Name) and name in self.of_all.names and self._deep < _DEEP:
+        known = f"{name}()" if isinstance(node, ast.Call) else name
+        if not isinstance(node, ast.Attribute | ast.Subscript) and known in self.of_all.names and self._deep < _DEEP:
             self._deep += 1
             try:
-                value = self.of(self.of_all.names[name])
+                value = self.of(self.of_all.names[known])
             finally:
                 self._deep -= 1
             if value is not _UNKNOWN:

@@ -66,14 +66,34 @@ def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
         notes += _left_out(found, found.dumps, "Recordings say more than dumps")
     elif found.dumps:
         record = dumped_job.read_dumps(found.dumps, ranks)
+    known = record.ranks if record and (found.saved_runs or found.recordings) else 0  # a recorder knows the size
     if found.logs or found.error_files:
         record = _with_logs(record, found, ranks)
     record = _with_ras(_with_stacks(record, found, ranks), found)
+    if record and known:
+        _check_size(record, known)
+        record = replace(record, ranks=known)
     if record is None:
         held = f"; it holds {found.names[found.others[0]]}" if found.others else ", it is empty"
         raise UserError(f"{', '.join(map(str, paths))} holds no records{held}. {_HOW}")
     notes += _left_out(found, found.others, "Files that are no records and no logs")
     return replace(record, notes=(*record.notes, *notes))
+
+
+def _check_size(record: JobRecord, size: int) -> None:
+    """Raise UserError if files beside a record name a rank that its job does not have."""
+    log, seen, report = record.log, record.stacks, record.ras
+    named = (
+        (log.files[0] if log and len(log.files) == 1 else "One of the logs", max(log.seen, default=0) if log else 0),
+        ("A file with stacks", max(seen.of, default=0) if seen else 0),
+        ("A report of RAS", report.ranks - 1 if report else 0),
+    )
+    for what, highest in named:
+        if highest >= size:
+            raise UserError(
+                f"{what} names rank {highest}, but the record is of {plural(size, 'rank')}: they are not of one job. "
+                "Name only files of the same job."
+            )
 
 
 def _read_saved_run(path: Path) -> JobRecord:

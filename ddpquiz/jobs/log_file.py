@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.operation import MAX_LOGGED_RANKS
+from ddpquiz.events.source_text import frames_in, is_library
 
 _LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
 _LONGEST_MESSAGE = 40  # lines of an exception's message
@@ -57,13 +58,17 @@ class LoggedError(LogFact):
     """A Python exception, or a crash of the interpreter.
 
     `uncaught` is True if torch or the interpreter wrote it at the end of a rank; otherwise the script may have logged
-    it and gone on. `of_launcher` is True if it is torchrun's own. The frames of a `crash` begin with the newest.
+    it and gone on, above all if a logger wrote it (`by_logger`). `beside` is True if it was raised in a thread or a
+    callback, which end by it, but not the rank. `of_launcher` is True if it is torchrun's own. The frames of a `crash`
+    begin with the newest.
     """
 
     error: str
     message: str
     traceback: str
     uncaught: bool = False
+    by_logger: bool = False
+    beside: bool = False
     of_launcher: bool = False
     crash: bool = False
 
@@ -234,6 +239,7 @@ _GLOG = re.compile(r"\[?(?P<level>[IWEF])(?P<month>\d?\d)(?P<day>\d\d) (?P<clock
 _GLOG_FRONT = re.compile(r"^\[?[IWEF]\d{3,4} [\d:.]+ (?:\d+ )?\S+:\d+\] |^\[[IWEF] \S+:\d+\] ")
 
 
+_OLD_TORCH = re.compile(r"(?:[A-Z]+:)?torch\.distributed\.[\w.]+:")  # up to 2.2
 _LONG_NUMBER = re.compile(r"\d{19,}")
 _GLUED = re.compile(r"(?<=[^\s:\]])(?=\[rank\d{1,5}\]:[\[ ])")  # two ranks wrote at once
 
@@ -258,6 +264,12 @@ def _ranks_of(fact: LogFact) -> set[int]:
 def _names_ranks(fact: LogFact) -> bool:
     """Whether the numbers that a line gives to ranks can be ranks."""
     return max(_ranks_of(fact), default=0) < MAX_LOGGED_RANKS
+
+
+def _is_of_torch(text: str) -> bool:
+    """Whether a logger of torch wrote a line; a script that uses absl begins its lines in the same way."""
+    is_glog = text[:1] in "[IWEF" and bool(_GLOG.match(text))
+    return bool(_OLD_TORCH.match(text)) or (is_glog and (text.startswith("[") or "torch/" in text))
 
 
 def short_numbers(text: str) -> str:
@@ -347,6 +359,20 @@ _LAUNCHERS = re.compile(r'File "[^"]*(?:/bin/(?:torchrun|accelerate|deepspeed)|t
 # That a connection to another rank was lost. Fewer texts than `_CONSEQUENCE` of diagnosis/root_cause.py: a script that
 # handles `Broken pipe` or `Connection refused` may have lost a file or a service; then what its handler raises counts.
 _LOST = re.compile(r"Connection (?:closed|reset)|Timed out waiting|remote process exited|wait timeout after")
+# What stands before the traceback of an exception that ends a thread, a callback or a clean-up, and no rank.
+_BESIDE = re.compile(
+    r"Exception in thread |Exception ignored in|Exception in callback |Exception in default exception handler|"
+    r"Task exception was never retrieved|^(?:future|handle): <|unhandled exception during asyncio\.run|"
+    r"^--- Logging error ---|^Error in atexit\._run_exitfuncs"
+)
+# A line of a logger that may tell an exception: logging, loguru, absl, structlog, and what frameworks make of them.
+_LOGGER = re.compile(
+    r"\[?[EF]\d{4} \d|(?:^|[\s\[|(<:])(?:ERROR|CRITICAL|FATAL|EXCEPTION|error|critical)"
+    r"(?:\s*[:|\])>]|\s+-|\s+\[|(?<=[A-Z])\s+\S)"
+)
+_LOGGER_FRONT = 160  # characters in which the level of a line stands
+# What a process writes at its end, also after an exception that ended it.
+_AT_END = re.compile(r"wandb: |terminate called|.*(?:resource_tracker|leaked \w+ objects)|\s*warnings\.warn\(")
 _PROGRESS_BAR = re.compile(r"\d+%\||it/s|s/it")
 _FEW = {"caught_loss": 3, "printed_error": 3}  # how many of a file are kept
 _NOTICE = {kind: re.compile(pattern) for kind, pattern in NOTICES.items()}
@@ -399,6 +425,8 @@ class _OpenError:
     error: str = ""
     message: list[str] = field(default_factory=list)
     uncaught: bool = False
+    by_logger: bool = False
+    beside: bool = False
     crash: bool = False
     in_message: bool = False
 
@@ -409,16 +437,22 @@ class _OpenError:
             return True
         return not text.strip() and not self.frames
 
-    def add_frame(self, text: str) -> bool:
-        """Add a line between the head of a traceback and its message, or the first of the message."""
-        if text.startswith((" ", "\t")) or (not text.strip() and not self.frames):
+    def add_frame(self, text: str, number: int) -> bool:
+        """Add a line between the head of a traceback and its message, or the first of the message.
+
+        Loguru puts empty lines around the frames, and an arrow before the one that caught the exception.
+        """
+        if text.startswith("> File "):
+            text = f"  {text[2:]}"
+        is_empty = not text.strip()
+        if text.startswith((" ", "\t")) or (is_empty and not (self.frames and self.frames[0])):
             if len(self.frames) < _LONGEST_TRACEBACK:
                 self.frames.append(text.rstrip())
             return True
         found = _ERROR.match(text)
         if found and not self.error:
             self.error, self.message = found[1], [found[2] or ""]
-            self.at = self.at._replace(text=text.strip())
+            self.at = self.at._replace(text=text.strip(), number=number)
         self.in_message = found is not None
         return self.in_message
 
@@ -442,7 +476,7 @@ class _OpenError:
         name = self.error.rpartition(".")[2]
         return LoggedError(
             at=self.at, rank=self.rank, error=name, message=message[:_LONGEST_TEXT], traceback=traceback,
-            uncaught=self.uncaught or self.crash, crash=self.crash,
+            uncaught=self.uncaught or self.crash, crash=self.crash, by_logger=self.by_logger, beside=self.beside,
             of_launcher=name in ("ChildFailedError", "SignalException") or bool(_LAUNCHERS.search(traceback)),
         )  # fmt: skip
 
@@ -452,6 +486,8 @@ class _Writer:
     """What is known of a writer while its lines are read."""
 
     open: _OpenError | None = None
+    before: _Text | None = None  # its last line outside tracebacks
+    bare: LoggedError | None = None  # its last line that reads like the message of an exception without a traceback
     last: int | None = None  # index of its last error
     handling: bool = False  # the next traceback was raised while that error was handled
     caused: bool = False  # the next traceback was raised from that error
@@ -465,8 +501,18 @@ class _Writer:
             self.caused = True
         elif "another exception occurred:" in text:
             self.handling = True
-        elif not text.startswith(("Exception raised from", "frame #", "#")):
+        elif not text.startswith(("Exception raised from", "frame #", "#")) and not _AT_END.match(text):
             self.lines_since += 1
+
+    def tells_beside(self) -> bool:
+        """Whether the next traceback is of an exception that ends a thread or a callback, and not its rank."""
+        return self.before is not None and bool(_BESIDE.search(self.before.text))
+
+    def tells_as_logger(self, head: _Text) -> bool:
+        """Whether a logger writes the traceback that begins with `head`: in a line of its own, or after one."""
+        if head.text.removesuffix(_TRACEBACK).strip():
+            return True
+        return self.before is not None and bool(_LOGGER.search(self.before.text[:_LOGGER_FRONT]))
 
 
 class _Reader:
@@ -542,13 +588,20 @@ class _Reader:
         text = line.text
         if self._in_summary and self._read_summary(text, number, line.second):
             return
-        if writer.open and self._continue(writer, writer.open, line):
+        if writer.open and self._continue(writer, writer.open, line, number):
             return
         if text.endswith(_TRACEBACK):
             self._begin(writer, raw, line, number, rank)
             return
-        if not line.logged and text.strip():
+        if text.strip() and not _is_of_torch(text):
             writer.note(text)
+            writer.before = line
+            if (writer.caused or writer.handling) and writer.bare is not None:
+                self._keep_bare(writer, writer.bare)
+        if line.rank is not None and (bare := _ERROR.match(text)) and bare[2]:
+            at = LogLine(self._file, number, text.strip(), line.second, line.is_timed)
+            error = _OpenError(at, rank, error=bare[1], message=[bare[2]], uncaught=True)
+            writer.bare = error.fact()
         if _TRIGGER.search(text):
             said = _GLOG_FRONT.sub("", text).strip()[:400]
             self._say(writer, line, LogLine(self._file, number, said, line.second, line.is_timed), rank)
@@ -569,10 +622,14 @@ class _Reader:
         self._close(writer)
         at = LogLine(self._file, number, raw.strip(), line.second, line.is_timed)
         owner = writer.process if rank is None else rank
-        writer.open = _OpenError(at, owner, uncaught=line.rank is not None)
-        writer.lines_since = 0
+        is_signed = line.rank is not None
+        writer.open = _OpenError(
+            at, owner, uncaught=is_signed, beside=writer.tells_beside(),
+            by_logger=not is_signed and writer.tells_as_logger(line),
+        )  # fmt: skip
+        writer.lines_since, writer.bare, writer.before = 0, None, None
 
-    def _continue(self, writer: _Writer, error: _OpenError, line: _Text) -> bool:
+    def _continue(self, writer: _Writer, error: _OpenError, line: _Text, number: int) -> bool:
         """Read a line of an open traceback; return whether it says nothing else."""
         if error.crash:
             belongs = error.add_to_crash(line.text)
@@ -581,7 +638,7 @@ class _Reader:
             if belongs:
                 return not _TRIGGER.search(line.text) or bool(_MISMATCH.search(line.text))
         else:
-            belongs = error.add_frame(line.text)
+            belongs = error.add_frame(line.text, number)
             if belongs and error.in_message:
                 self._mismatch(line.text, error.at, error.rank)
                 belongs_to_launcher = error.error.endswith("ChildFailedError")  # torchrun's summary follows
@@ -592,20 +649,33 @@ class _Reader:
         return belongs
 
     def _close(self, writer: _Writer) -> None:
-        """Keep an error that is complete.
+        """Keep an error that is complete."""
+        if writer.open is not None:
+            fact, writer.open = writer.open.fact(), None
+            if fact is not None:
+                self._keep(writer, fact)
+
+    def _keep_bare(self, writer: _Writer, bare: LoggedError) -> None:
+        """Keep an exception without a traceback, from which or behind which the next one was raised."""
+        chain = writer.caused, writer.handling
+        writer.caused = writer.handling = False
+        self._keep(writer, bare)
+        writer.bare, (writer.caused, writer.handling) = None, chain
+
+    def _keep(self, writer: _Writer, fact: LoggedError) -> None:
+        """Keep an error, or what counts of it and the one before.
 
         Of errors that were raised from each other, the first counts. Of those that were raised while another one was
         handled, the last does, unless the first one was that a connection was lost.
         """
-        if writer.open is None:
-            return
-        fact, writer.open = writer.open.fact(), None
-        if fact is None:
-            return
         before = None if writer.last is None else self._facts[writer.last]
         if writer.last is not None and isinstance(before, LoggedError) and (writer.caused or writer.handling):
             counts = before if writer.caused or _LOST.search(before.message) else fact
-            self._facts[writer.last] = replace(counts, uncaught=before.uncaught or fact.uncaught)
+            tracebacks = [counts.traceback, before.traceback, fact.traceback]
+            self._facts[writer.last] = replace(
+                counts, uncaught=before.uncaught or fact.uncaught, by_logger=before.by_logger, beside=before.beside,
+                traceback=next(filter(_has_own_frame, tracebacks), counts.traceback),
+            )  # fmt: skip
         else:
             if writer.last is not None:
                 self._unsure[writer.last] = _Writer(lines_since=1)
@@ -728,7 +798,7 @@ class _Reader:
     def _read_summary(self, text: str, number: int, second: int | None) -> bool:
         """Read a line of the summary; return whether it is one."""
         if self._summary_error is not None and not text.startswith(("=====", "-----", "[")):
-            self._read_summary_error(self._summary_error, text)
+            self._read_summary_error(self._summary_error, text, number)
             return True
         if text.startswith("====="):
             self._end_summary()
@@ -750,13 +820,13 @@ class _Reader:
             return False
         return True
 
-    def _read_summary_error(self, error: _OpenError, text: str) -> None:
+    def _read_summary_error(self, error: _OpenError, text: str, number: int) -> None:
         text = text.removeprefix("  ")
         if not error.error and text.startswith(" "):
             error.frames.append(text)
         elif not error.error and (found := _ERROR.match(text)):
             error.error, error.message = found[1], [found[2] or ""]
-            error.at = error.at._replace(text=text.strip())
+            error.at = error.at._replace(text=text.strip(), number=number)
         elif error.error and text.strip() and len(error.message) < _LONGEST_MESSAGE:
             error.message.append(text)
 
@@ -778,6 +848,11 @@ class _Reader:
         if error and (fact := error.fact()):
             self._facts.append(replace(fact, rank=int(rank[0]), of_launcher=False))
         self._facts.append(LoggedExit(at=at, rank=int(rank[0]), status=int(status[0]), first=self._is_root))
+
+
+def _has_own_frame(traceback: str) -> bool:
+    """Whether a traceback shows a line outside libraries: torch raises some exceptions far from the script."""
+    return any(not is_library(frame.file) for frame in frames_in(traceback))
 
 
 def _wait(found: dict[str, str | None], at: LogLine, rank: int | None) -> LoggedWait:

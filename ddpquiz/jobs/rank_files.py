@@ -9,7 +9,10 @@ before all have entered.
 from __future__ import annotations
 
 import math
+import os
 import re
+import socket
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +20,7 @@ from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
@@ -40,6 +43,7 @@ from ddpquiz.events.event import (
     when,
 )
 from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operation, Ranks
+from ddpquiz.events.run_state import RunState
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.job_record import JobRecord
 
@@ -52,7 +56,7 @@ def read_rank_files(folder: Path, *others: Path) -> JobRecord:
 
     UserError names a line that no recorder wrote.
 
-    A last line that is not complete is ignored: its process may be writing it, or was killed.
+    A last line that is not complete is noted and left out: its process may be writing it, or the file is half a copy.
     """
     reader = _RankReader()
     read = [reader.read(rank, each) for rank, each in sorted(_ranks_in((folder, *others)).items())]
@@ -74,6 +78,10 @@ def read_rank_files(folder: Path, *others: Path) -> JobRecord:
         f"The clock of {host} was compared by its time of day only: no collective joins it with the others."
         for host in alignment.uncompared
     ]
+    cut = tuple(record.rank for record in records if record.is_cut)
+    notes += [
+        f"The last line of rank-{rank}.jsonl is cut off: what rank {rank} did after that is not known." for rank in cut
+    ]
     written = (event for process, _ in remaining for event in process.events if isinstance(event, Note))
     notes += dict.fromkeys(note.text for note in written)  # every rank may have the same
     return JobRecord(
@@ -83,7 +91,55 @@ def read_rank_files(folder: Path, *others: Path) -> JobRecord:
         source=_SOURCE,
         clock_error=alignment.error,
         notes=tuple(notes),
+        cut=cut,
     )
+
+
+Liveness = Literal["runs", "gone", "unknown"]
+_LONG_SILENT = 60.0  # seconds; a process that lives writes each second, but clocks of machines may differ
+
+
+def find_unended(record: JobRecord, state: RunState) -> dict[int, Liveness]:
+    """Whether the process of a rank still runs, for each rank whose record does not say how it ended.
+
+    It is looked up now, on this machine; of a process of another machine, only a long silence tells, and of a job that
+    was saved, nothing. Empty for a job that no recorder recorded.
+    """
+    recorded = {event.rank: event for event in record.events if isinstance(event, Recorded)}
+    told = state.exited.keys() | state.raised.keys() | state.finished.keys()
+    here = Clock(socket.gethostname()[:200], _boot())
+    return {
+        rank: "unknown"
+        if state.end
+        else _liveness(of_rank, state.pids.get(rank, 0), state.last_event_at[rank] - of_rank.time, here)
+        for rank, of_rank in sorted(recorded.items())
+        if rank not in told
+    }
+
+
+def _boot() -> str:
+    """The boot of this machine, as the recorder writes it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _liveness(recorded: Recorded, pid: int, lasted: float, here: Clock) -> Liveness:
+    """Whether a process runs whose record ends after `lasted` seconds."""
+    if here.boot and pid and Clock(recorded.host, recorded.boot) == here:
+        return "runs" if _is_process(pid, recorded.clock) else "gone"
+    return "gone" if time.time() - (recorded.wall + lasted) > _LONG_SILENT else "unknown"
+
+
+def _is_process(pid: int, began_by: float) -> bool:
+    """Whether a process runs that began before this moment of the monotonic clock: its number may be another's now."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return fields[0] not in "ZX" and int(fields[19]) / os.sysconf("SC_CLK_TCK") <= began_by + slept
 
 
 def _ranks_in(folders: Sequence[Path]) -> dict[int, Path]:
@@ -213,6 +269,7 @@ class _RankRecord:
     rank: int
     began: list[Began] = field(default_factory=list)
     processes: list[_ProcessRecord] = field(default_factory=list)
+    is_cut: bool = False  # whether its newest file ends within a line
     _started: Started | None = None  # of the process whose Recorded comes next
 
     def add(self, event: Event) -> None:
@@ -258,13 +315,16 @@ class _RankReader:
             return record
         continued, *later = record.processes
         before.processes[-1].events += continued.events[len(continued.repeated) :]
-        return _RankRecord(rank, before.began + record.began, before.processes + later)
+        return _RankRecord(rank, before.began + record.began, before.processes + later, record.is_cut)
 
     def _read_file(self, rank: int, path: Path) -> _RankRecord | None:
         record = _RankRecord(rank)
         for number, line in enumerate(_lines(path), 1):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE:
+                record.is_cut = True
+                break
             try:
-                record.add(self._decode(line))
+                record.add(self._decode(line.removesuffix(b"\n")))
             except ValueError as wrong:
                 raise UserError(f"{path}:{number}: invalid event: {wrong}.") from None
         return record if record.processes else None
@@ -285,12 +345,10 @@ class _RankReader:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the complete lines of a file, if it exists; UserError if it cannot be read."""
+    """Yield the lines of a file, if it exists, each with its end; UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
-            for line in iter(partial(file.readline, MAX_LINE), b""):
-                if line.endswith(b"\n") or len(line) == MAX_LINE:
-                    yield line.removesuffix(b"\n")
+            yield from iter(partial(file.readline, MAX_LINE), b"")
     except FileNotFoundError:
         return
     except OSError as wrong:

@@ -41,7 +41,7 @@ LONG = {
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
 DIAGNOSED = {  # what demos do wrong on purpose
     "deadlock": "all_reduce at deadlock.py:",
-    "shrink": "has finished",
+    "shrink": "ended with status 0",
     "uneven_inputs": "never called it",
 }
 

@@ -10,7 +10,18 @@ import passed
 import pytest
 from flight_dumps import recorded
 
-from ddpquiz.events.event import Began, End, Issued, ModelWrapped, OptimizerStep, Started, encode
+from ddpquiz.events.event import (
+    Began,
+    End,
+    Ended,
+    Exited,
+    Issued,
+    ModelWrapped,
+    OptimizerStep,
+    Started,
+    WeightSample,
+    encode,
+)
 from ddpquiz.events.operation import Operation
 
 pytestmark = passed.COMMANDS
@@ -80,6 +91,60 @@ def test_a_saved_run_is_judged_too(tmp_path):
     assert "From a saved run: 2 of 2 ranks." in ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("sums", "unsure"),
+    [
+        ([], "Only the calls were compared, not the values in them: weights, losses and data may be wrong."),
+        (
+            ["1f", "1f"],
+            "Of all values, only weights of replicas were compared, at some steps: losses and data may be wrong.",
+        ),
+        (["1f"], "Only the calls were compared, not the values in them: weights, losses and data may be wrong."),
+    ],
+    ids=["no weights", "weights of all ranks", "weights of one rank"],
+)
+def test_where_no_fault_is_found_it_is_said_what_was_not_compared(tmp_path, sums, unsure):
+    call = Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "train.py", 3)
+    events = [Began("train.py", (), 2, "cpu", "gloo", ""), *(Started(0.0, rank, 1) for rank in range(2))]
+    events += [Issued(1.0, rank, 1, call) for rank in range(2)] + [Ended(1.5, rank, 1) for rank in range(2)]
+    events += [WeightSample(2.0, rank, 5, 1, checksum) for rank, checksum in enumerate(sums)]
+    events += [Exited(3.0, rank, 0) for rank in range(2)]
+    path = tmp_path / "run.json"
+    path.write_text("".join(encode(event) + "\n" for event in [*events, End(4.0, True, 0, 0, None, "", "")]))
+    found = json.loads(run(path, "--json").stdout)
+    assert (found["fault"], found["limits"]) == ("none", [unsure])
+
+
+SPIED = """\
+Process 9: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 9 (active): "MainThread"
+    load (train.py:3)
+    <module> (train.py:9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("job.log", "[rank2]: ValueError: bad batch\n", "job.log"),
+        ("rank2.txt", SPIED, "A file with stacks"),
+    ],
+    ids=["log", "stacks"],
+)
+def test_files_that_name_a_rank_that_the_record_does_not_have_are_refused_in_a_sentence(tmp_path, name, text, what):
+    events = [Began("train.py", (), 2, "cpu", "gloo", ""), *(Started(0.0, rank, 1) for rank in range(2))]
+    path = tmp_path / "run.json"
+    path.write_text("".join(encode(event) + "\n" for event in [*events, End(4.0, True, 0, 0, None, "", "")]))
+    (tmp_path / name).write_text(text)
+    ran = run(path, tmp_path / name)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert " ".join(ran.stderr.split()) == (
+        f"{what} names rank 2, but the record is of 2 ranks: they are not of one job. Name only files of the same job."
+    )
+
+
 def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
     ran = run(dumps, "--save", tmp_path / "job.html")
     assert (ran.returncode, ran.stderr) == (0, f"Saved {tmp_path / 'job.html'}.\n")
@@ -99,15 +164,15 @@ def test_a_plain_log_and_a_folder_are_read_together(tmp_path):
     ran = run(LOG, tmp_path / "logs", "--json")
     found = json.loads(ran.stdout)
     assert (found["fault"], found["culprits"], found["ranks"], found["present"]) == ("dead", [1], 4, [0, 1, 2, 3])
-    assert (found["evidence"], found["source"]) == (["log:1: ValueError: bad batch in shard 17"], "2 logs")
+    assert (found["evidence"], found["source"]) == (["log:4: ValueError: bad batch in shard 17"], "2 logs")
 
 
 def test_the_verdict_on_a_log_quotes_its_lines(tmp_path):
     ran = run(LOG, "--step", "--summary")
     assert ran.stdout.startswith("A rank is dead\nRank 1 raised ValueError at job.py:12: bad batch in shard 17.")
-    assert "What this rests on\n  • log:1: ValueError: bad batch in shard 17\n\nFrom 1 log.\n" in ran.stdout
+    assert "What this rests on\n  • log:4: ValueError: bad batch in shard 17\n\nFrom 1 log.\n" in ran.stdout
     assert run(LOG, "--save", tmp_path / "job.html").returncode == 0
-    assert "log:1: ValueError" in (tmp_path / "job.html").read_text("utf-8")
+    assert "log:4: ValueError" in (tmp_path / "job.html").read_text("utf-8")
 
 
 def test_a_log_is_not_saved_as_a_run(tmp_path):

@@ -6,7 +6,7 @@ import passed
 import pytest
 from faulty_jobs import KINDS, make_job
 from inline_snapshot import snapshot
-from state_of_calls import call, state_of
+from state_of_calls import call, finished, state_of
 
 from ddpquiz.diagnosis import ranks_at_fault
 from ddpquiz.diagnosis.event_diagnosis import diagnose, tell_swallowed_failure
@@ -149,10 +149,10 @@ def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
 
 
 def test_a_rank_that_finished_early_has_left():
-    found = diagnose(state_of([A, A], [A, A], [A], more=[Exited(0.1, 2, 0)]))
+    found = diagnose(state_of([A, A], [A, A], [A], more=finished(2)))
     assert (found.fault, found.culprits) == ("left", (2,))
     assert "the results since then mix different steps" in found.advice
-    other = diagnose(state_of([A, call(20)], [A, call(20)], [A], more=[Exited(0.1, 2, 0)]))
+    other = diagnose(state_of([A, call(20)], [A, call(20)], [A], more=finished(2)))
     assert (other.fault, other.culprits) == ("left", (2,))
     assert "mix" not in other.advice  # it never called that line
 
@@ -319,10 +319,6 @@ def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record()
     state = state_of([other], [one], [], [call(20, members=(0, 1, 2, 3))], ranks=4, more=ended((0, 1), (1, 1)))
     found = diagnose(state, absent=[2], now=math.inf)
     assert (found.fault, found.culprits) == ("signature", (0, 1))
-
-
-def finished(*ranks):
-    return [Exited(9.0, rank, 0) for rank in ranks]
 
 
 def test_a_record_that_ends_in_the_middle_is_no_job_without_a_fault():

@@ -25,11 +25,11 @@ def judged(*paths, ranks=0):
 NCCL = {
     "alone": ("unknown", (), "Rank 0 waited 6.02 s in all_reduce of 4 elements at job.py:5 (number 2 of its group)", 2),
     "behind": ("signature", (0, 1), "Rank 0 waited in all_reduce of 1,024 elements, rank 1 waited in all_reduce of 1 element", 1),
-    "ddp_unused": ("dead", (0,), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:13 on rank 0. Rank 1 failed because of that.", 1),
+    "ddp_unused": ("dead", (0,), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:13 on rank 0. Rank 1 failed because of that.", 17),
     "device_assert": ("dead", (1,), "A kernel of rank 1 failed an assertion on the GPU; it was noticed at job.py:9. Rank 0 failed", 1),
-    "duplicate_gpu": ("dead", (0, 1), "Rank 0 uses the same GPU as another rank at job.py:5, which NCCL refuses. Rank 1 raised", 65),
+    "duplicate_gpu": ("dead", (0, 1), "Rank 0 uses the same GPU as another rank at job.py:5, which NCCL refuses. Rank 1 raised", 75),
     "early_end": ("unknown", (), "Rank 0 lost the connection to another rank in all_reduce of 1,024 elements (number 12 of its group)", 1),
-    "exception": ("late", (0,), "Rank 1 waited 8 s for rank 0 to form a group at job.py:6", 3),
+    "exception": ("late", (0,), "Rank 1 waited 8 s for rank 0 to form a group at job.py:6", 13),
     "healthy": ("quiet", (), "No error is in 2 lines of 1 log. That does not show that there was no fault.", None),
     "heartbeat": ("late", (1,), "Rank 0 waited 8.07 s in all_reduce of 1,024 elements at job.py:10 (number 4 of its group) for rank 1, which had last enqueued number 3.", 1),
     "killed": ("dead", (1,), "Rank 1 was killed by SIGKILL. Rank 0 failed because of that.", 52),
@@ -37,48 +37,56 @@ NCCL = {
     "missing_all_dumps": ("late", (1,), "at job.py:9 (number 4 of its group) for rank 1, which had last enqueued number 3.", 1),
     "missing_desync": ("late", (1,), "Rank 1 did not join it, says torch's report.", 5),
     "missing_info": ("late", (1,), "as it seems for rank 1, which reported no timeout.", 102),
-    "oom": ("dead", (1,), "Rank 1 ran out of GPU memory at job.py:9: it asked for 16384.00 GiB more. Rank 0 failed", 1),
+    "oom": ("dead", (1,), "Rank 1 ran out of GPU memory at job.py:9: it asked for 16384.00 GiB more. Rank 0 failed", 5),
     "order": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "order_timeout": ("order", (0, 1), "the calls are of groups 2 and 1.", 1),
     "other_op": ("order", (0, 1), "Rank 0 waited in all_reduce of 1,024 elements, rank 1 waited in broadcast of 1,024 elements, each as number 4", 1),
-    "other_op_detail": ("order", (0, 1), "rank 0 called all_reduce of 1024 float at job.py:9, but rank 1 called broadcast of 1024 float at job.py:10.", 1),
-    "sigterm": ("late", (0,), "Rank 1 waited 8 s for rank 0 to form a group at job.py:6", 3),
+    "other_op_detail": ("order", (0, 1), "rank 0 called all_reduce of 1024 float at job.py:9, but rank 1 called broadcast of 1024 float at job.py:10.", 11),
+    "sigterm": ("late", (0,), "Rank 1 waited 8 s for rank 0 to form a group at job.py:6", 13),
     "sizes": ("signature", (0, 1), "Rank 0 waited in all_reduce of 1,024 elements, rank 1 waited in all_reduce of 4,096 elements", 1),
     "slow_data": ("late", (2,), "Ranks 0 and 1 waited 8.02 s in all_reduce of 1,024 elements (number 6 of its group) for rank 2, which had last enqueued number 5.", 3),
     "slow_data_all_dumps": ("late", (2,), "for rank 2, which had last enqueued number 5.", 3),
 }  # fmt: skip
 GLOO = {
-    "error_file": ("dead", (1,), "Rank 1 raised KeyError at job.py:9: 'tokenizer.json'", 57),
+    "error_file": ("dead", (1,), "Rank 1 raised KeyError at job.py:9: 'tokenizer.json'", 63),
     "exits": ("dead", (0,), "Rank 0 exited with status 3, and no error of its own is in these logs. Rank 2 failed because of that.", 54),
-    "forming": ("late", (2,), "A rank waited 5 s in init_process_group at train.py:12 for rank 2: not all ranks came in time.", 5),
-    "healthy": ("quiet", (), "No error is in 13 lines of 1 log.", 4),
-    "healthy_info": ("quiet", (), "No error is in 19 lines of 1 log.", 8),
+    "forming": ("late", (2,), "A rank waited 5 s in init_process_group at train.py:12 for rank 2: not all ranks came in time.", 25),
+    "handled": ("quiet", (), "No error that ended a rank is in 14 lines of 1 log. That does not show that there was no fault.", 9),
+    "handled_killed": ("dead", (1,), "Rank 1 was killed by SIGKILL. Rank 0 failed because of that.", 60),
+    "handled_raised": ("dead", (1,), "Rank 1 raised IndexError at job.py:18: no such layer. Rank 0 failed because of that.", 16),
+    "healthy": ("quiet", (), "No error that ended a rank is in 13 lines of 1 log.", 7),
+    "healthy_info": ("quiet", (), "No error that ended a rank is in 19 lines of 1 log.", 11),
     "killed": ("dead", (2,), "Rank 2 was killed by SIGKILL. Ranks 0 and 1 failed because of that.", 63),
-    "late": ("late", (1,), "Ranks 0 and 2 waited 6 s in all_reduce at job.py:13, as it seems for rank 1, which reported no timeout.", 1),
+    "late": ("late", (1,), "Ranks 0 and 2 waited 6 s in all_reduce at job.py:13, as it seems for rank 1, which reported no timeout.", 9),
     "late_detail": ("late", (1,), "Rank 1 did not come to the call at job.py:13 in which the other ranks waited, says torch.", 1),
-    "left": ("left", (2,), "in all_reduce at job.py:11: rank 2 had ended before. It wrote no error, and torchrun saw no failure of it.", 1),
+    "left": ("left", (2,), "in all_reduce at job.py:11: rank 2 had ended before. It wrote no error, and torchrun saw no failure of it.", 9),
     "left_detail": ("left", (2,), "Rank 2 did not come to the call at job.py:11", 1),
-    "memory": ("dead", (2,), "Rank 2 ran out of memory at job.py:11. Ranks 0 and 1 failed because of that.", 1),
-    "models": ("signature", (1,), "The models differ at job.py:11: rank 1 has 6 parameters, the others 4.", 1),
-    "module": ("dead", (0, 1, 2), "Rank 0 imports flash_attention_17 at job.py:2, but no such module is installed. Ranks 1 and 2 raised", 1),
-    "new_group": ("late", (2, 3), "Ranks 0 and 1 waited 5 s in new_group at train.py:12 for ranks 2 and 3: not all ranks came in time.", 4),
-    "other_op": ("order", (2,), "Ranks 0 and 1 waited in all_reduce at job.py:13, rank 2 waited in broadcast at job.py:12: these calls do not meet.", 1),
-    "other_op_detail": ("order", (2,), "ranks 0 and 1 called all_reduce of 4 float at job.py:13, but rank 2 called broadcast of 4 float at job.py:12.", 1),
-    "raised": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 1),
-    "raised_tee": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 1),
-    "recovered": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:5: the disk is full", 5),
-    "restarted": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:12: the disk is full. Ranks 0 and 2 failed because of that.", 1),
+    "memory": ("dead", (2,), "Rank 2 ran out of memory at job.py:11. Ranks 0 and 1 failed because of that.", 7),
+    "models": ("signature", (1,), "The models differ at job.py:11: rank 1 has 6 parameters, the others 4.", 10),
+    "module": ("dead", (0, 1, 2), "Rank 0 imports flash_attention_17 at job.py:2, but no such module is installed. Ranks 1 and 2 raised", 4),
+    "new_group": ("late", (2, 3), "Ranks 0 and 1 waited 5 s in new_group at train.py:12 for ranks 2 and 3: not all ranks came in time.", 25),
+    "other_op": ("order", (2,), "Ranks 0 and 1 waited in all_reduce at job.py:13, rank 2 waited in broadcast at job.py:12: these calls do not meet.", 9),
+    "other_op_detail": ("order", (2,), "ranks 0 and 1 called all_reduce of 4 float at job.py:13, but rank 2 called broadcast of 4 float at job.py:12.", 10),
+    "raised": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 4),
+    "raised_tee": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 4),
+    "recovered": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:5: the disk is full", 8),
+    "restarted": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:12: the disk is full. Ranks 0 and 2 failed because of that.", 4),
     "segfault": ("dead", (1,), "Rank 1 crashed at job.py:16: Segmentation fault. Ranks 0 and 2 failed because of that.", 1),
     "shapes": ("signature", (), "Rank 0 received 8 bytes, but its tensor has room for only 4: the sizes of a collective differ.", 2),
-    "shapes_detail": ("signature", (1,), "ranks 0 and 2 called all_reduce of 4 float at job.py:12, but rank 1 called all_reduce of 8 float at job.py:12.", 1),
+    "shapes_detail": ("signature", (1,), "ranks 0 and 2 called all_reduce of 4 float at job.py:12, but rank 1 called all_reduce of 8 float at job.py:12.", 10),
     "stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
-    "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 5),
-    "store_beside_call": ("late", (), "Ranks 1 and 2 waited 5 s in the store at train.py:13 for the key vocabulary_ready, which nobody set in time.", 18),
-    "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, but that rank is not a member of the group. Rank 3 raised the same error. Rank 1 failed", 1),
+    "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 8),
+    "store_beside_call": ("late", (), "Ranks 1 and 2 waited 5 s in the store at train.py:13 for the key vocabulary_ready, which nobody set in time.", 26),
+    "subgroup_src": ("dead", (2, 3), "Rank 2 names rank 0 as the root at job.py:12, but that rank is not a member of the group. Rank 3 raised the same error. Rank 1 failed", 19),
     "swallowed": ("unknown", (), "The first line that speaks of an error is \"Error in training: 'x'\". Rank 2 died of SIGABRT after that.", 1),
-    "tags": ("unknown", (), "Rank 0 waited in send at train.py:11, rank 1 waited in recv at train.py:13: no message met its other half.", 1),
-    "unnamed_call": ("unknown", (), "rank 1 waited in barrier at train.py:16.", 1),
-    "unused": ("dead", (0, 1), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:20 on rank 0. Rank 1 raised", 1),
+    "tags": ("unknown", (), "Rank 0 waited in send at train.py:11, rank 1 waited in recv at train.py:13: no message met its other half.", 14),
+    "thread": ("quiet", (), "No error that ended a rank is in 13 lines of 1 log.", 13),
+    "thread_hang": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error that ended it.", 14),
+    "unnamed_call": ("unknown", (), "rank 1 waited in barrier at train.py:16.", 14),
+    "unused": ("dead", (0, 1), "Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at job.py:20 on rank 0. Rank 1 raised", 17),
+    "worker_killed": ("dead", (1,), "A DataLoader worker of rank 1 was killed by SIGKILL, which the rank noticed at job.py:24. Rank 0 failed because of that.", 15),
+    "workers_killed": ("dead", (1,), "Rank 1 was killed by SIGKILL. Ranks 0 and 2 failed because of that.", 63),
+    "workers_stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 5),
 }  # fmt: skip
 CASES = {("nccl", name): case for name, case in NCCL.items()} | {("logs", name): case for name, case in GLOO.items()}
 
@@ -139,7 +147,7 @@ def test_the_ranks_of_the_launchers_folders_make_one_verdict():
     found = judged(DATA / "logs/raised_dirs")
     assert (found.fault, found.culprits) == ("dead", (1,))
     assert "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed" in found.sentence
-    assert "attempt_0/1/stderr.log:1: ValueError: bad batch in shard 17" in found.evidence[0]
+    assert "attempt_0/1/stderr.log:4: ValueError: bad batch in shard 17" in found.evidence[0]
 
 
 def test_the_launchers_log_alone_tells_that_the_error_is_elsewhere():
@@ -171,3 +179,25 @@ def test_the_rank_that_torchrun_names_is_said_not_to_be_the_cause():
     assert found.culprits == (0,)
     assert found.evidence[-1].startswith("log:83: rank 1, exitcode 1")
     assert found.evidence[-1].endswith("(torchrun names the rank whose end it noticed first, not the cause)")
+
+
+@pytest.mark.parametrize(("folder", "name"), CASES)
+def test_a_quoted_line_stands_where_the_verdict_says(folder, name):
+    path = DATA / folder / name / "log"
+    lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+    for quoted in judged(path).evidence:
+        _, number, text = quoted.split(":", 2)
+        beginning = text.strip()[:20]
+        if beginning.startswith("rank "):  # torchrun's summary, of which several lines are told as one
+            assert "exitcode" in lines[int(number) - 1]
+        else:
+            assert beginning in lines[int(number) - 1]
+
+
+def test_a_log_beside_a_record_tells_who_was_killed_and_the_record_where_the_others_stood():
+    """The launcher ended the workers of the other ranks when it had noticed that one was gone."""
+    folder = DATA / "logs/workers_killed"
+    found = judged(folder / "record", folder / "log")
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == "Rank 1 was killed by SIGKILL, after all_reduce at job.py:19."
+    assert found.positions[-1].doing == "was killed by signal 9"

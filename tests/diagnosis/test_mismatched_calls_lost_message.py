@@ -3,7 +3,7 @@
 import passed
 import pytest
 
-from ddpquiz.diagnosis.diagnosis import MESSAGES
+from ddpquiz.diagnosis.diagnosis import COUNTED
 from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -119,7 +119,7 @@ def test_a_call_that_lacks_its_counterpart_is_named_though_the_run_ended(body, s
     assert diagnose(seen).sentence == sentence
 
 
-@pytest.mark.parametrize(("steps", "advice"), [(1, MESSAGES), (0, "let one side send first")])
+@pytest.mark.parametrize(("steps", "advice"), [(1, COUNTED), (0, "let one side send first")])
 def test_in_a_circle_of_receives_that_worked_before_a_message_is_missing(steps, advice, tmp_path):
     body = (
         f"    first = rank == 0 and step < {steps}\n"
@@ -128,7 +128,9 @@ def test_in_a_circle_of_receives_that_worked_before_a_message_is_missing(steps, 
         "    if rank < 2 and not first: dist.send(x, 1 - rank)\n"
     )
     found = diagnose(run(body, tmp_path))
-    assert found.sentence == "Ranks wait for each other: rank 0 in recv at job.py:8; rank 1 in recv at job.py:8."
+    assert found.sentence.startswith(
+        "Ranks wait for each other: rank 0 in recv at job.py:8; rank 1 in recv at job.py:8."
+    )
     assert advice in found.advice
 
 

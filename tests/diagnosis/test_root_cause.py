@@ -18,6 +18,7 @@ from ddpquiz.events.event import (
     Output,
     Raised,
     RankStack,
+    ScriptFinished,
 )
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
@@ -89,7 +90,8 @@ def test_too_little_room_for_what_was_sent_is_explained():
 
 def test_a_hang_in_which_a_rank_has_ended_says_so():
     standing = (RankStack(0, "init_process_group", "/x/train.py", 3, "File"), RankStack(1, "", "", 0, ""))
-    found = diagnose(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
+    ended = ScriptFinished(0.2, 1, 0), Exited(0.2, 1, 0)
+    found = diagnose(seen(Joining(0.1, 0, False, 3), *ended, Hung(3.0, 2.0, standing)))
     assert found.sentence == snapshot("Rank 0 waits in init_process_group at train.py:3 for rank 1: it has finished.")
 
 
@@ -228,3 +230,43 @@ def test_a_rank_of_a_record_is_gone_only_if_it_wrote_nothing_after_the_others_ha
     found = diagnose(seen(*sorted([*events, *later], key=lambda event: event.time), ranks=3))
     assert (found.fault, found.culprits) == (fault, (0,))
     assert found.sentence == f"Ranks 1 and 2 wait in all_reduce at train.py:7 for rank 0: {words}"
+
+
+STOPPED = "DataLoader worker (pid 17) is killed by signal: Terminated. "
+CHAIN = (
+    'Traceback (most recent call last):\n  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", '
+    f"line 1291, in _try_get_data\nRuntimeError: {STOPPED}\n\n"
+    "The above exception was the direct cause of the following exception:\n\n"
+    'Traceback (most recent call last):\n  File "train.py", line 5, in <module>\n'
+)
+
+
+def test_workers_that_sigterm_ended_are_no_cause_beside_a_rank_that_is_gone():
+    """Rank 0 was killed; the launcher noticed it and ended the other ranks with their workers."""
+    asked = Operation("all_reduce", (0, 1, 2), None, ((2,),), "float32", 8, "train.py", 7)
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n'
+    events = [Issued(1.0, rank, 1, asked) for rank in range(3)] + [Ended(1.1, rank, 1) for rank in range(3)]
+    events += [event for rank in (1, 2) for event in (Issued(1.2, rank, 2, asked), Ended(2.0, rank, 2, failed=True))]
+    events += [
+        event for rank in (1, 2) for event in (Raised(2.1, rank, "RuntimeError", STOPPED, trace), Exited(2.2, rank, 1))
+    ]
+    found = diagnose(seen(*sorted(events, key=lambda event: event.time), ranks=3))
+    assert (found.fault, found.culprits) == ("dead", (0,))
+
+
+@pytest.mark.parametrize(
+    ("message", "trace"), [(STOPPED, CHAIN), ("DataLoader worker (pid(s) 17) exited unexpectedly", CHAIN)]
+)
+def test_a_rank_whose_workers_sigterm_ended_stood_where_its_traceback_says(message, trace):
+    asked = Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "train.py", 7)
+    raised = Raised(30.0, 1, "RuntimeError", message, trace)
+    found = diagnose(seen(Issued(1.0, 0, 1, asked), raised, Exited(30.1, 1, 1), Exited(30.1, 0, 1, stopped=True)))
+    assert (found.fault, found.culprits) == ("late", (1,))
+    assert "it had not reached this call when SIGTERM came at train.py:5." in found.sentence
+
+
+def test_a_worker_that_another_signal_ended_is_the_cause():
+    message = "DataLoader worker (pid(s) 17) exited unexpectedly"
+    raised = Raised(0.1, 1, "RuntimeError", message, CHAIN.replace("Terminated", "Killed"))
+    found = diagnose(seen(raised, Exited(0.2, 1, 1), Exited(0.2, 0, 1, stopped=True)))
+    assert (found.fault, found.culprits) == ("dead", (1,))

@@ -4,7 +4,7 @@ import passed
 import pytest
 
 from ddpquiz.diagnosis import ranks_at_fault
-from ddpquiz.diagnosis.script_analysis import special_ranks
+from ddpquiz.diagnosis.script_analysis import ranks_kept_apart, ranks_that_reach, special_ranks
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
@@ -79,3 +79,38 @@ def test_a_file_with_endless_expressions_ends_soon(tmp_path):
     names = "".join(f"a{n} = (a{n + 1},) * 9, {', '.join([f'a{n + 1}'] * 30)}\n" for n in range(40))
     path.write_text(names + "dist.all_reduce(a0[rank == 1])")
     assert special_ranks(str(path), (41,), tuple(range(1024))) == set()
+
+
+APART = {
+    "a condition around the only call": ("if rank == 0: f()", {0}, set()),
+    "one that leaves out a rank": ("if rank != 1: f()", set(), {1}),
+    "each of two calls": ("if rank == 0: f()\nif step and rank == 0: f()", {0}, set()),
+    "one of two calls": ("f()\nif rank == 0: f()", set(), set()),
+    "a call in another function": ("def g(): f()\nif rank == 0: g()", {0}, set()),
+    "an end of the block before it": ("def g():\n  if rank != 2: return\n  f()\ng()", {2}, set()),
+    "the opposite of the other call": ("if rank == 0: f()\nelse: h()", set(), set()),
+    "nothing": ("f()", set(), set()),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_conditions_on_the_way_to_a_call_make_ranks_exceptions(name, tmp_path):
+    text, coming, kept_away = APART[name]
+    path = tmp_path / "train.py"
+    path.write_text(f"def f():\n  one()\ndef h():\n  other()\n{text}\n")
+    one, other = (Operation("barrier", (0, 1, 2), None, (), "", 0, str(path), line) for line in (2, 4))
+    assert ranks_kept_apart(one, other) == (coming, kept_away)
+
+
+def test_only_the_way_on_from_the_call_before_counts(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("def f():\n  if rank == 2: return\n  one()\nf()\nbefore()\nif rank == 0: f()\nother()\n")
+    one, before, other = (Operation("barrier", (0, 1, 2), None, (), "", 0, str(path), line) for line in (3, 5, 7))
+    assert ranks_kept_apart(one, other) == (set(), {2})
+    assert ranks_kept_apart(one, other, before) == ({0}, {2})
+
+
+def test_a_rank_reaches_a_line_if_one_of_the_ways_there_lets_it(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("def f():\n  if rank > 2: return\n  key()\nif rank == 0: f()\nif rank in (1, 3): f()\n")
+    assert ranks_that_reach(str(path), 3, (0, 1, 2, 3)) == (0, 1)

@@ -1,6 +1,6 @@
 """The state of a run after calls that a test makes up, without processes."""
 
-from ddpquiz.events.event import Began, Ended, Issued
+from ddpquiz.events.event import Began, Ended, Exited, Issued, ScriptFinished
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 
@@ -26,3 +26,8 @@ def state_of(*calls, ranks=3, ended=True, more=()):
     for event in more:
         state.add(event)
     return state
+
+
+def finished(*ranks, at=1.0):
+    """The events of ranks that come to the end of their script, and exit."""
+    return [each for rank in ranks for each in (ScriptFinished(at, rank, 0), Exited(at, rank, 0))]

@@ -66,7 +66,7 @@ def test_what_stands_in_front_of_lines_is_no_part_of_them(tmp_path, front):
     found = diagnose_log(read(tmp_path, "".join(f"{FRONTS[front](line)}\n" for line in lines)))
     assert (found.fault, found.culprits) == ("dead", (1,))
     assert found.sentence.startswith("Rank 1 raised ValueError at job.py:12: bad batch in shard 17")
-    assert "log:1: ValueError: bad batch in shard 17" in found.evidence
+    assert "log:4: ValueError: bad batch in shard 17" in found.evidence
 
 
 NAMES = ("rank{}.log", "rank_{}.err", "{}/stderr.log", "none_x/attempt_0/{}/stderr.log", "slurm-4711_{}.out", "job.{}.log",
@@ -80,7 +80,7 @@ def test_the_rank_of_a_file_is_in_its_name_or_folder(tmp_path, name):
     assert log.ranks == 3
     found = diagnose_log(log)
     assert (found.fault, found.culprits) == ("dead", (1,))
-    assert f"{name.format(1)}:1: ValueError" in found.evidence[0]
+    assert f"{name.format(1)}:4: ValueError" in found.evidence[0]
 
 
 def test_a_number_in_the_name_of_one_file_is_no_rank(tmp_path):
@@ -271,7 +271,7 @@ def test_two_errors_of_which_none_is_surely_the_first_are_both_told(tmp_path):
 def test_equal_errors_of_many_ranks_are_told_once(tmp_path):
     found = diagnose_log(read(tmp_path, {f"rank{rank}.log": KEY.format(7, rank) for rank in range(40)}))
     assert found.culprits == tuple(range(40))
-    assert found.evidence == ("rank0.log:1: KeyError: 0 (and 39 lines like it)",)
+    assert found.evidence == ("rank0.log:4: KeyError: 0 (and 39 lines like it)",)
     assert [position.ranks for position in found.positions] == [tuple(range(40))]
 
 
@@ -422,3 +422,179 @@ def test_files_are_sorted_by_what_they_are(tmp_path):
     assert record.present == (0, 1)
     assert record.source == "Flight Recorder and 1 log"
     assert record.notes[-1] == "Files that are no records and no logs; left out: job.py."
+
+
+# Tracebacks that ended no rank: a handler printed them, or they are of a thread.
+
+FILE_FRONT = KEY.format(7, 0).partition("\n")[2]
+LOGGED = {
+    "logging": "ERROR:root:skipping a sample\n" + KEY.format(7, 0),
+    "logging with a time": "2026-11-29 21:51:24,755 ERROR [r0] trainer: skipping a sample\n" + KEY.format(7, 0),
+    "logging with a name": "2026-11-29 21:51:24,755 - trainer - ERROR - skipping a sample\n" + KEY.format(7, 0),
+    "loguru": "2026-11-29 21:51:24.755 | ERROR    | __main__:<module>:9 - skipping a sample\n"
+    'Traceback (most recent call last):\n\n> File "/home/user/train.py", line 7, in <module>\n    x[0]\n    └ {}\n\n'
+    "KeyError: 0\n",
+    "absl": "E1129 21:51:24.755123 140259 train.py:9] skipping a sample\n" + KEY.format(7, 0),
+    "structlog": "2026-11-29 21:51:24 [error    ] skipping a sample              step=3\n" + KEY.format(7, 0),
+    "transformers": "[ERROR|trainer.py:9] 2026-11-29 21:51:24,755 >> skipping a sample\n" + KEY.format(7, 0),
+    "in the line of the logger": "2026-11-29 21:51:24 WARNING trainer: Traceback (most recent call last):\n" + FILE_FRONT,
+}  # fmt: skip
+LOST = "".join(
+    f"[rank{{rank}}]: {line}\n"
+    for line in (
+        "Traceback (most recent call last):", '  File "/home/user/train.py", line 20, in <module>', "    dist.barrier()",
+        "RuntimeError: [../gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:3",
+    )
+)  # fmt: skip
+SKIPPED = "A traceback{} (KeyError at train.py:7) is in the log; nothing shows that it ended a rank."
+
+
+@pytest.mark.parametrize("logger", LOGGED)
+def test_a_traceback_of_a_logger_is_no_death_where_no_rank_failed(tmp_path, logger):
+    found = diagnose_log(read(tmp_path, LOGGED[logger]))
+    assert (found.fault, found.culprits) == ("quiet", ())
+    assert found.sentence.startswith("No error that ended a rank is in ")
+    assert found.limits[-1] == SKIPPED.format("")
+
+
+@pytest.mark.parametrize("logger", LOGGED)
+def test_what_a_logger_wrote_last_before_others_lost_their_connection_is_the_cause(tmp_path, logger):
+    found = diagnose_log(read(tmp_path, {"rank0.log": LOST.format(rank=0), "rank1.log": LOGGED[logger]}))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == "Rank 1 raised KeyError at train.py:7: 0. Rank 0 failed because of that."
+
+
+@pytest.mark.parametrize("logger", LOGGED)
+def test_a_rank_that_logged_a_traceback_and_went_on_is_not_the_one_that_died(tmp_path, logger):
+    later = KEY.format(30, "'state'").replace("KeyError", "IndexError")
+    texts = {"rank0.log": LOGGED[logger] + "step 4\n", "rank1.log": LOGGED[logger] + "step 4\n" + later}
+    for rank in (0, 1):
+        assert of(LoggedError, read(tmp_path, texts))[rank].by_logger
+    texts["rank0.log"] += LOST.format(rank=0)
+    found = diagnose_log(read(tmp_path, texts))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == "Rank 1 raised IndexError at train.py:30: 'state'. Rank 0 failed because of that."
+
+
+def test_a_traceback_that_one_rank_survived_did_not_end_another_one(tmp_path):
+    texts = {f"rank{rank}.log": KEY.format(7, 0) for rank in range(2)}
+    texts["rank0.log"] += LOST.format(rank=0)
+    found = diagnose_log(read(tmp_path, texts))
+    assert (found.fault, found.culprits) == ("absent", (1,))
+    assert found.limits[-1] == SKIPPED.format(" of ranks 0 and 1")
+
+
+SUMMARY = (DATA / "logs/handled_killed/log").read_text("utf-8").partition("Failures:")[2]  # rank 1: SIGKILL
+
+
+def ends(status):
+    """What torchrun says of a job in which rank 1 failed first, with this status."""
+    assert "exitcode  : -9 (pid" in SUMMARY
+    return f"Failures:{SUMMARY}".replace("exitcode  : -9 (pid", f"exitcode  : {status} (pid")
+
+
+def test_an_exit_counts_more_than_a_traceback_after_which_its_rank_went_on(tmp_path):
+    text = LOGGED["logging with a time"] + "2026-11-29 21:51:24,800 INFO [r0] trainer: step 4\n"
+    logged = "".join(f"[default1]:{line}\n" for line in text.splitlines())
+    assert diagnose_log(read(tmp_path, logged + ends(-9))).sentence == "Rank 1 was killed by SIGKILL."
+    found = diagnose_log(read(tmp_path, logged + ends(3)))
+    assert found.culprits == (1,)
+    assert found.sentence == (
+        "Rank 1 exited with status 3. Before that, its script caught an exception at train.py:7: KeyError: 0"
+    )
+    assert found.limits[0] == "It printed more after that, so its exit may have another reason."
+
+
+def test_a_traceback_that_a_rank_logged_as_its_last_word_explains_its_exit(tmp_path):
+    logged = "".join(f"[default1]:{line}\n" for line in LOGGED["logging"].splitlines())
+    assert diagnose_log(read(tmp_path, logged + ends(1))).sentence == "Rank 1 raised KeyError at train.py:7: 0"
+    assert diagnose_log(read(tmp_path, logged + ends(-9))).sentence == "Rank 1 was killed by SIGKILL."
+
+
+def test_a_traceback_before_a_job_was_stopped_ended_no_rank_if_the_launcher_saw_none_end(tmp_path):
+    stop = (
+        "WARNING:torch.distributed.elastic.agent.server.api:Received Signals.SIGTERM death signal, shutting down workers\n"
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 17 closing signal SIGTERM\n"
+    )  # of torch 1.9
+    found = diagnose_log(read(tmp_path, KEY.format(7, 0) + stop))
+    assert (found.fault, found.culprits) == ("stopped", ())
+    assert found.sentence == (
+        "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error that ended it."
+    )
+    first, second = stop.splitlines(keepends=True)
+    assert diagnose_log(read(tmp_path, KEY.format(7, 0) + second + first)).fault == "dead"
+
+
+BESIDE = (
+    "Exception in thread uploader:", "Exception in thread Thread-3 (_pin_memory_loop):",
+    "Exception ignored in: <function Pool.__del__ at 0x7f>",
+    "ERROR:asyncio:Task exception was never retrieved\nfuture: <Task finished name='Task-1' exception=KeyError(0)>",
+    "--- Logging error ---",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("head", BESIDE)
+def test_what_ends_a_thread_or_a_callback_ends_no_rank(tmp_path, head):
+    text = f"{head}\n{KEY.format(7, 0)}"
+    found = diagnose_log(read(tmp_path, {"rank0.log": "step 1\n", "rank1.log": text}))
+    assert (found.fault, found.culprits) == ("quiet", ())
+    assert found.limits[-1] == "KeyError at train.py:7 ended a thread or a callback of rank 1, and not the rank: 0"
+    found = diagnose_log(read(tmp_path, {"rank0.log": LOST.format(rank=0), "rank1.log": text}))
+    assert (found.fault, found.culprits) == ("absent", (1,))
+
+
+# What the workers of a DataLoader raise.
+
+WORKER = "".join(
+    f"[rank{{rank}}]: {line}\n"
+    for line in (
+        "Traceback (most recent call last):", '  File "/home/user/train.py", line 20, in <module>', "    dist.barrier()",
+        "RuntimeError: DataLoader worker (pid 17) is killed by signal: {signal}. ",
+    )
+)  # fmt: skip
+BARE = "[rank{rank}]: RuntimeError: [../gloo/pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer.\n\n"
+HANDLING = "[rank{rank}]: During handling of the above exception, another exception occurred:\n\n"
+
+
+def test_workers_that_sigterm_ended_show_that_the_job_was_stopped(tmp_path):
+    found = diagnose_log(read(tmp_path, "".join(WORKER.format(rank=rank, signal="Terminated") for rank in range(2))))
+    assert (found.fault, found.culprits) == ("stopped", ())
+    assert found.sentence == "The job was stopped by SIGTERM. Before that, no rank wrote an error."
+    assert found.limits[1].startswith("The logs do not say who sent it")
+    assert [position.ranks for position in found.positions] == [(0, 1)]
+
+
+def test_a_lost_connection_without_a_traceback_counts_more_than_the_worker_that_ended_meanwhile(tmp_path):
+    texts = {"rank1.log": "step 1\n"}
+    for rank in (0, 2):
+        texts[f"rank{rank}.log"] = (BARE + HANDLING + WORKER).format(rank=rank, signal="Terminated")
+    found = diagnose_log(read(tmp_path, texts))
+    assert (found.fault, found.culprits) == ("absent", (1,))
+    assert found.sentence == (
+        "Ranks 0 and 2 lost the connection to another rank in a communication at train.py:20. Rank 1 wrote no error."
+    )
+
+
+@pytest.mark.parametrize(("signal", "says"), [("Killed", "SIGKILL"), ("Bus error", "SIGBUS")])
+def test_a_worker_that_was_killed_is_a_cause_unless_the_job_was_being_stopped(tmp_path, signal, says):
+    worker = WORKER.format(rank=1, signal=signal)
+    found = diagnose_log(read(tmp_path, worker + LOST.format(rank=0)))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence.startswith(f"A DataLoader worker of rank 1 was killed by {says}, which the rank noticed at")
+    stop = "slurmstepd: error: *** JOB 17 ON node1 CANCELLED AT 2026-11-27T08:00:00 DUE TO TIME LIMIT ***\n"
+    found = diagnose_log(read(tmp_path, stop + worker + LOST.format(rank=0)))
+    assert (found.fault, found.sentence) == (
+        "stopped",
+        "The job was stopped by Slurm. Before that, no rank wrote an error.",
+    )
+
+
+def test_what_slurm_cancels_because_a_task_failed_was_not_stopped_from_outside(tmp_path):
+    text = (
+        "srun: error: node1: task 1: Exited with exit code 1\n"
+        "slurmstepd: error: *** STEP 17.0 ON node1 CANCELLED AT 2026-11-27T08:00:00 ***\n"
+    )
+    late = "".join(f"[rank1]: {line}\n" for line in KEY.format(7, 0).splitlines())
+    found = diagnose_log(read(tmp_path, text + late))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.sentence == "Rank 1 raised KeyError at train.py:7: 0"

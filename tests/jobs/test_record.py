@@ -22,6 +22,7 @@ from ddpquiz.events.event import (
     GatheredGradient,
     Issued,
     Joining,
+    MemoryPeak,
     Raised,
     Recorded,
     ReplicaSample,
@@ -51,6 +52,10 @@ def write(path, text):
 
 def of(record, kind, rank):
     return [event for event in record.events if isinstance(event, kind) and event.rank == rank]
+
+
+def of_all(record, kind):
+    return [event for event in record.events if isinstance(event, kind)]
 
 
 RESTARTED = """\
@@ -177,6 +182,38 @@ def test_processes_of_mp_spawn_are_recorded_by_start(start, tmp_path):
     assert [event.status for event in of(record, Exited, 1)] == [1]
 
 
+PROCESSES = """\
+import multiprocessing, os, sys, torch, torch.distributed as dist
+from ddpquiz import record
+
+def work(rank, how):
+    record.start(to=f"rec-{how}")
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}-{how}", rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(2))
+    if os.fork() == 0:
+        os._exit(7)  # what a rank starts is no rank
+    if rank == 1:
+        raise ValueError("planted")
+
+if __name__ == "__main__":
+    for how in ("fork", "spawn"):
+        ways = multiprocessing.get_context(how)
+        ranks = [ways.Process(target=work, args=(rank, how)) for rank in range(2)]
+        [rank.start() for rank in ranks]
+        [rank.join() for rank in ranks]
+"""
+
+
+def test_processes_of_multiprocessing_record_how_they_end(start, tmp_path):
+    write(tmp_path / "train.py", PROCESSES)
+    start(sys.executable, "train.py", str(tmp_path / "store"))
+    for how in ("fork", "spawn"):
+        record = read_rank_files(tmp_path / f"rec-{how}")
+        assert [(event.rank, event.error) for event in of_all(record, Raised)] == [(1, "ValueError")]
+        assert sorted((event.rank, event.status) for event in of_all(record, Exited)) == [(0, 0), (1, 1)]
+        assert {event.rank for event in of_all(record, MemoryPeak)} == {0, 1}
+
+
 DISK = """\
 import os, sys, time, resource, shutil, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -253,6 +290,7 @@ def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation_an
         assert [event.number for event in of(record, Ended, 0)] == [*range(1, 101)]
         assert [event.done for event in of(record, Forming, 0)] == [False, True]
         assert [path.name for path in (tmp_path / f"rec{number}").iterdir()] == ["rank-0.jsonl"]
+        assert [event.status for event in of(record, Exited, 0)] == [3] * (number == 1)  # what os._exit() was given
 
 
 def test_what_gloo_of_an_old_torch_does_wrong_is_noted(start, tmp_path):

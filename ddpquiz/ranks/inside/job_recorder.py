@@ -5,8 +5,10 @@ torch is not imported here before the script imports it: some variables that a s
 
 import atexit
 import builtins
+import functools
 import importlib.machinery
 import multiprocessing
+import multiprocessing.util
 import os
 import runpy
 import sys
@@ -14,7 +16,7 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Began, Exited
@@ -27,6 +29,7 @@ from ddpquiz.ranks.inside.rank_writer import UNKNOWN, RankWriter
 
 LAST = 20_000  # operations
 _ACTIVE: list["Recording"] = []  # of this process, at most one
+_LAST_OF_ALL = -1000  # what multiprocessing finalizes with a higher priority comes first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +53,7 @@ class Recording:
         self._missed_before = 0.0  # seconds for which cores were missing until the rank had joined the others
         self._process = os.getpid()
         atexit.register(self._exit)
+        _watch_os_exit(self)
         os.register_at_fork(after_in_child=self.writer.disable)  # what a script forks is not a rank
         after_import("torch", self._watch)
 
@@ -69,6 +73,22 @@ class Recording:
         self.status = exit_status(error.code) if isinstance(error, SystemExit) else 1
         if self.status:
             send_error(error, self.writer)
+
+    def leave(self, status: int) -> None:
+        """Record that the script ends this process by os._exit(), after which nothing else can; what it forked may."""
+        if os.getpid() == self._process:
+            self.writer.send(Exited(self.writer.now(), self.writer.rank, exit_status(status)))
+
+    def end_child(self) -> None:
+        """Record the end of a process of multiprocessing: no sys.excepthook sees its exception."""
+        error = sys.exc_info()[1]
+        if isinstance(error, SystemExit) and isinstance(error.__context__, Exception):
+            error = error.__context__  # torch.multiprocessing hands it to the parent, and exits
+        if error is not None:
+            self.fail(error)
+        elif self.status is None:
+            self.status = 0
+        self._exit()
 
     def set_rank(self, rank: int, ranks: int) -> None:
         """Record into the file of this rank, unless the file is that of another rank already."""
@@ -136,6 +156,8 @@ def start(options: RecordOptions) -> Recording:
         _ACTIVE.append(recording)
         if multiprocessing.parent_process() is None:
             _watch_exit(recording)
+        else:
+            multiprocessing.util.Finalize(None, recording.end_child, exitpriority=_LAST_OF_ALL)
     return _ACTIVE[0]
 
 
@@ -184,6 +206,19 @@ def _print_without_our_frames(error: BaseException) -> None:
         hook(kind, value, traceback)
 
     sys.excepthook = print_error
+
+
+def _watch_os_exit(recording: Recording) -> None:
+    """Record with which status the script leaves by os._exit(): a record without an end could also be of a kill."""
+    leave = os._exit
+
+    @functools.wraps(leave)
+    def record_and_leave(status: int) -> NoReturn:
+        if isinstance(status, int):  # else it raises, and the script goes on
+            recording.leave(status)
+        leave(status)
+
+    os._exit = record_and_leave
 
 
 def _watch_exit(recording: Recording) -> None:
