@@ -28,15 +28,23 @@ from ddpquiz.ranks.request import Request
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 LONG = {
+    "async_tp",
     "batchnorm",
+    "bitflip",
+    "collectives",
     "compile_graphs",
+    "ddp",
     "deadlock",
+    "dp_vs_ddp",
+    "elastic",
+    "fsdp",
+    "fsdp2_recipe",
+    "model_parallel",
+    "overlap",
     "parameter_server",
     "pipeline",
-    "ddp",
+    "straggler",
     "uneven_inputs",
-    "async_tp",
-    "bitflip",
 }
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
 DIAGNOSED = {  # what demos do wrong on purpose
