@@ -18,7 +18,7 @@ from ddpquiz.bench.measurements import (
     bus_bandwidth,
 )
 from ddpquiz.events.formatting import format_bytes, format_place, format_seconds
-from ddpquiz.terminal.kit.layout import new_table, section
+from ddpquiz.terminal.kit.layout import Narrowing, Shortened, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 
 _BUSY = 0.5  # a size whose quartiles are farther apart than this share of its median was disturbed
@@ -112,7 +112,7 @@ def _notes(group: BenchGroup) -> Iterator[str]:
         )
 
 
-def _times(group: BenchGroup, op: str, times: Sequence[SizeTime], width: int) -> Table:
+def _times(group: BenchGroup, op: str, times: Sequence[SizeTime], width: int) -> Narrowing:
     found = group.fit_of(op)
     table = new_table(("size", "time", "±", "algbw", "busbw", ""), left=(5,), gap=1)
     ends = math.log(min(each.low for each in times)), math.log(max(each.high for each in times))
@@ -121,7 +121,7 @@ def _times(group: BenchGroup, op: str, times: Sequence[SizeTime], width: int) ->
         speeds = _rate(each.algorithm_bandwidth), _rate(bus_bandwidth(op, group.ranks, each))
         drawn = _drawing(each, found, ends, width)
         table.add_row(format_bytes(each.size), format_seconds(each.seconds), spread, *speeds, drawn)
-    return table
+    return Narrowing(table, (5, 4))  # the drawing, then busbw, which follows from algbw
 
 
 def _drawing(time: SizeTime, found: CostFit | None, ends: tuple[float, float], width: int) -> Text:
@@ -148,8 +148,9 @@ def speeds_section(speeds: Sequence[AchievedSpeed]) -> Group:
         place = plain(format_place(each.file, each.line)) if each.line else "-"
         times = format_seconds(each.seconds), format_seconds(each.possible)
         rates = _rate(each.size / each.seconds), _rate(each.size / each.possible) if each.possible else "-"
-        table.add_row(place, each.op, format_bytes(each.size), *times, *rates)
-    return Group(*section("On this machine, by `ddpquiz bench`: a call from when all ranks are in it", table))
+        table.add_row(Shortened(place), each.op, format_bytes(each.size), *times, *rates)
+    fitting = Narrowing(table, (6, 5))  # the rates, which follow from bytes and times
+    return Group(*section("On this machine, by `ddpquiz bench`: a call from when all ranks are in it", fitting))
 
 
 def lines_on_machine(bench: MachineBench) -> list[Text]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,11 +18,13 @@ from ddpquiz.cli.output import say
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, Kind, Level
 from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
+from ddpquiz.curriculum.plan_files import described_in, load_hardware, load_model
 from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality, measure_quality
 from ddpquiz.curriculum.survey import is_pack, survey
 from ddpquiz.curriculum.yaml_file import YamlFile, peek, shown
-from ddpquiz.errors import UserError
+from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
+from ddpquiz.plan.model import parameters
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import new_table
 from ddpquiz.terminal.kit.style import console
@@ -32,7 +35,11 @@ _IN_STEPS = "That works. Steps that end in something to do teach better: `ddpqui
 
 def check(
     path: Annotated[
-        Path | None, typer.Argument(help="A pack, a content folder, a track's folder in it, or a concept file.")
+        Path | None,
+        typer.Argument(
+            help="A pack, a content folder, a track's folder in it, a concept file, or a model or GPU of yours for"
+            " `plan`."
+        ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
@@ -51,8 +58,10 @@ def check(
     if labs and path and not is_pack(path):
         wanted = " ".join(f"--labs {each}" for each in (*labs, path))
         raise typer.BadParameter(f"give each lab its own option: {wanted}; {path} is not the folder of a pack")
-    if proofs or labs:
-        _refuse_untrusted(path, trust=trust)
+    if path and (folder := described_in(path)):
+        _check_plan_file(path, folder, as_json=json_)
+        return
+    _refuse_untrusted(path if proofs or labs else None, trust=trust)
     if labs:
         _check_labs(labs, path)
         return
@@ -80,6 +89,32 @@ def check(
         raise typer.Exit(1)
 
 
+def _check_plan_file(path: Path, folder: str, *, as_json: bool) -> None:
+    """Check a file that `plan` reads; the numbers of a shipped one need a source, too. Exit with 1 if it is wrong."""
+    problems: list[str] = []
+    found = ""
+    try:
+        if folder == "models":
+            model = load_model(str(path.absolute()))
+            found = f"{model.name} has {parameters(model):,} parameters"
+        else:
+            hardware = load_hardware(str(path.absolute()))
+            found = f"{hardware.name} has {hardware.memory / 2**30:,.3g} GiB"
+    except ContentError as wrong:
+        problems = list(map(str, wrong.complaints))
+    if not problems and _is_ours(path):
+        problems = list(map(str, survey(path).complaints))
+    if as_json:
+        say(json.dumps({"file": str(path), "describes": found, "problems": problems}, indent=2))
+    elif problems:
+        _print_problems(problems)
+    else:
+        option = "--model" if folder == "models" else "--gpu"
+        say(f"No problems: {found}. `ddpquiz plan {option} {shlex.quote(str(path))} --gpus 8` plans with it.")
+    if problems:
+        raise typer.Exit(1)
+
+
 def _labs(concepts: Sequence[Concept], pack: Path | None) -> tuple[int, list[str]]:
     """The number of labs of a pack, or of those that are shipped, and every complaint about them."""
     found = survey_labs_of_pack(pack) if pack else survey_labs([concept.id for concept in concepts])
@@ -92,11 +127,15 @@ def _check_labs(names: list[str], pack: Path | None) -> None:
 
     labs, complaints = chosen_labs(names, pack)
     problems = [str(complaint) for complaint in complaints] or prove_labs(labs)
+    _print_problems(problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _print_problems(problems: Sequence[str]) -> None:
     for problem in problems:
         say(problem, err=True)
     say(plural(len(problems), "problem"), err=True)
-    if problems:
-        raise typer.Exit(1)
 
 
 def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
@@ -237,9 +276,7 @@ def _print_quality(measured: Quality) -> None:
 
 def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bool) -> None:
     if problems:
-        for problem in problems:
-            say(problem, err=True)
-        say(plural(len(problems), "problem"), err=True)
+        _print_problems(problems)
         return
     parts = [
         plural(summary["concepts"], "concept"),

@@ -26,7 +26,7 @@ from ddpquiz.plan.memory import Sizes, States
 from ddpquiz.plan.plan import Plan, make_plan, plan_as_json
 from ddpquiz.plan.plan_page import comparison, explanation_page, found_page, plan_page, scale_page, schedule_page
 from ddpquiz.plan.schedule import Durations, PipelineRun, schedule_events, simulate
-from ddpquiz.plan.step_time import Accelerator, usual_stage
+from ddpquiz.plan.step_time import Accelerator, usual_seconds
 from ddpquiz.plan.traffic import Job, cut_bytes
 from ddpquiz.terminal.kit import layout, pager, screen, style
 
@@ -36,7 +36,11 @@ _MOST_GPUS = 1 << 20  # of --scale
 _REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
-_NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
+_MOST = 10**9  # of a number in an option
+_MOST_TASKS = 500_000  # of a schedule, which takes seconds
+_COUNTS = range(1, _MOST + 1)
+_NUMBERS = {"zero": range(4), "shard": range(_MOST + 1), "micro-batch": _COUNTS, "chunks": _COUNTS}  # of --compare
+_WORDS = ("pipeline", "recompute")  # the same
 _SEARCHED = ("layout", "zero", "micro_batch", "pipeline", "chunks", "recompute")
 
 
@@ -144,6 +148,14 @@ class PlanOptions:
         float, typer.Option("--tokens", min=1e-6, help="Trillions of tokens to train on, for the days.")
     ] = 1.0
 
+    def __post_init__(self) -> None:
+        """Raise BadParameter for a number that is too large to compute with, or none (`nan`)."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, int | float) and not value <= _MOST:
+                option = f"--{each.name.replace('_', '-')}"
+                raise typer.BadParameter(f"expected a number of at most {_MOST:,}.", param_hint=option)
+
     @property
     def start(self) -> str:
         """The command line as far as it names model, hardware and conventions."""
@@ -207,8 +219,10 @@ class PlanOptions:
         words = dict(_named_values(text))
         changed: dict[str, Any] = {}
         for name in {*words} & {*_NUMBERS}:
-            if not words[name].isdecimal():
-                raise typer.BadParameter(f"{name} needs a number, as in {name}=1.", param_hint="--compare")
+            if not words[name].isdecimal() or int(words[name]) not in _NUMBERS[name]:
+                known = _NUMBERS[name]
+                wanted = f"a number from {known.start} to {known.stop - 1:,}"
+                raise typer.BadParameter(f"{name} needs {wanted}, as in {name}=1.", param_hint="--compare")
             changed[name.replace("-", "_")] = int(words[name])
         changed |= {name: words[name] for name in _WORDS if name in words}
         if "pipeline" in changed:
@@ -393,13 +407,19 @@ def _print_scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         ]
         say(json.dumps(rows))
     else:
-        pager.show_paged(style.console(), scale_page(plans, job, options.machine()))
+        out = style.console()
+        pager.show_paged(out, scale_page(plans, job, options.machine(), min(out.width, 100)))
 
 
 def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
     """Show the pipeline of a plan: in a terminal as a replay, elsewhere as a picture; save it if a file is named."""
     if plan.job.layout.pp == 1:
         raise UserError("There is no pipeline in this layout; add pp=2 or more to --layout.")
+    tasks = plan.job.micro_batches * plan.job.layout.pp * plan.job.layout.chunks
+    if tasks > _MOST_TASKS:
+        raise UserError(
+            f"A step of {plan.job.micro_batches:,} micro-batches is too long to draw; use a smaller --batch."
+        )
     gc.disable()
     run = _simulated(plan, plan.job.micro_batches)
     if save:
@@ -420,7 +440,7 @@ def _show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
 def _simulated(plan: Plan, micro_batches: int) -> PipelineRun:
     """Simulate the pipeline of a plan with the durations of its stages."""
     split = plan.job.layout
-    times = Durations(*usual_stage(plan.job, plan.machine))
+    times = Durations(*usual_seconds(plan.job, plan.machine))
     return simulate(split.schedule, split.pp, micro_batches, times, split.chunks)
 
 

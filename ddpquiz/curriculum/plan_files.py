@@ -12,6 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from yaml import MappingNode
+
 from ddpquiz.curriculum.yaml_file import Fields, YamlFile, did_you_mean
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
@@ -105,6 +107,23 @@ def _check_sources(page: YamlFile, sources: Mapping[str, object]) -> None:
         if mention.value not in sources:
             near = did_you_mean(mention.value, sources)
             page.complain(mention.node, f"there is no source `{mention.value}` in sources.yaml{near}")
+
+
+_KEYS_OF = {  # that the files of concepts do not have
+    "models": {"layers", "hidden", "heads", "kv-heads", "ffn", "vocabulary", "experts", "latent"},
+    "hardware": {"memory", "memory-bandwidth", "flops", "efficiency", "near", "far"},
+}
+
+
+def described_in(path: Path) -> str:
+    """`models` or `hardware` if a file describes one of them, by its keys or its name; empty for any other file."""
+    if path.suffix == ".json" or (path / "config.json").is_file():
+        return "models"
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return ""
+    root = YamlFile.open(path).root
+    keys = {key.value for key, _ in root.value} if isinstance(root, MappingNode) else set()
+    return next((folder for folder, own in _KEYS_OF.items() if len(keys & own) > 1), "")
 
 
 def read_any(path: Path) -> Callable[[YamlFile], _PlanFile[Transformer] | _PlanFile[Hardware]]:

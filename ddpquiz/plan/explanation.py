@@ -10,7 +10,14 @@ from ddpquiz.plan.layer_work import LayerWork
 from ddpquiz.plan.layout import BUBBLES, Recompute, in_flight, rank_stages
 from ddpquiz.plan.memory import buffer_parts, rank_tokens, stage_activations
 from ddpquiz.plan.plan import DAY, Plan
-from ddpquiz.plan.step_time import BACKWARD_MOVES, group_path, head_seconds, optimizer_bytes, stage_layers, usual_stage
+from ddpquiz.plan.step_time import (
+    BACKWARD_MOVES,
+    group_path,
+    head_seconds,
+    optimizer_bytes,
+    stage_layers,
+    usual_seconds,
+)
 from ddpquiz.plan.traffic import Traffic, rounds
 
 GIB = 2.0**30
@@ -185,7 +192,7 @@ def _layer(plan: Plan, work: LayerWork) -> str:
 
 def _bubble(plan: Plan) -> PlanLine:
     layout = plan.job.layout
-    forward, backward, weights = usual_stage(plan.job, plan.machine) if layout.pp > 1 else (0.0, 0.0, 0.0)
+    forward, backward, weights = usual_seconds(plan.job, plan.machine) if layout.pp > 1 else (0.0, 0.0, 0.0)
     bubble = BUBBLES[layout.schedule]
     numbers = {"p": layout.pp, "v": layout.chunks, "F": forward, "B": backward, "W": weights}
     product = re.sub(r"(?<=[)\d])(?=[(A-Z])", " * ", bubble.formula)
@@ -195,7 +202,7 @@ def _bubble(plan: Plan) -> PlanLine:
 
 
 def _update(plan: Plan) -> PlanLine:
-    moved = optimizer_bytes(plan.job, 0)
+    moved = optimizer_bytes(plan.job)
     return PlanLine(
         "update",
         plan.time.optimizer,

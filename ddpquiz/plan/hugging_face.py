@@ -72,6 +72,8 @@ def load_config(path: Path) -> Transformer:
     """
     if path.is_dir():
         path /= "config.json"
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a pipe or a device. Save it as a file, and name that.")
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST_FILE + 1)

@@ -155,7 +155,7 @@ def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[Refusal]:
         product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
         yield Refusal(RefusalKind.OTHER, f"{product} GPUs, but there are {gpus:,}; {fits} would do.")
     if layout.replicas % layout.sharded_over:
-        near = _nearest(layout.shard, lambda size: layout.replicas % size == 0)
+        near = _nearest(layout.shard, layout.replicas, lambda size: layout.replicas % size == 0)
         yield Refusal(
             RefusalKind.OTHER,
             f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do.",
@@ -166,12 +166,12 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
     """Yield what a model's sizes do not allow; a size of tp or pp that would do fits the number of GPUs, too."""
     tp, room = layout.tp, gpus // (layout.cp * layout.pp)
     if model.heads % tp:
-        fits = _nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
+        fits = _nearest(tp, model.heads, lambda size: gcd(model.heads, room) % size == 0)
         yield Refusal(
             RefusalKind.HEADS, f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
         )
     if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
-        fits = _nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
+        fits = _nearest(tp, model.heads, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
         yield Refusal(
             RefusalKind.HEADS, f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
         )
@@ -179,6 +179,7 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
         stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
         fits = _nearest(
             layout.pp,
+            model.layers + _SPARE_LAYERS,
             lambda size: size == 1 or (stages % size == 0 and splits_layers(model.layers, size * layout.chunks)),
         )
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
@@ -195,7 +196,7 @@ def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) 
         yield Refusal(RefusalKind.EXPERTS, f"{model.name} has no experts; ep=1 would do.")
     elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
         count = model.experts.count
-        fits = _nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
+        fits = _nearest(layout.ep, count, lambda size: count % size == 0 and layout.replicas % size == 0)
         yield Refusal(
             RefusalKind.EXPERTS,
             f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do.",
@@ -245,9 +246,13 @@ def splits_layers(layers: int, parts: int) -> bool:
     return parts <= layers + _SPARE_LAYERS and short <= _SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
 
 
-def _nearest(wanted: int, fits: Callable[[int], bool]) -> int:
-    """The size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
-    return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))
+def _nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> int:
+    """The size nearest to the wanted one that fits, `most` being the largest that can; of two the smaller one.
+
+    1 always fits.
+    """
+    sizes = range(1, min(2 * wanted, most) + 1)
+    return min((size for size in sizes if fits(size)), key=lambda size: (abs(size - wanted), size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +334,22 @@ def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage,
 
 
 @cache
-def outer_stages(pp: int) -> tuple[int, ...]:
-    """The stages that can be the fullest or the slowest: the first two and the last."""
-    return tuple(sorted({0, min(1, pp - 1), pp - 1}))
+def usual_stage(model: Transformer, pp: int) -> int:
+    """A stage between the first and the last that holds what most of them hold.
+
+    It is the second; in a model whose first layers are dense, the first that has nothing but layers with experts.
+    """
+    dense = model.layers - model.moe_layers
+    return next(
+        (number for number in range(1, pp - 1) if layers_of(model.layers, pp, number)[0] >= dense), min(1, pp - 1)
+    )
+
+
+@cache
+def outer_stages(model: Transformer, pp: int) -> tuple[int, ...]:
+    """The stages that can be the fullest or the slowest: the first two, the last, and those where experts begin."""
+    usual = usual_stage(model, pp)
+    return tuple(sorted({0, min(1, pp - 1), max(usual - 1, 0), usual, pp - 1}))
 
 
 @dataclass(frozen=True, slots=True)

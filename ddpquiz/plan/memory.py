@@ -253,7 +253,7 @@ def _peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: 
     return count * stored + max(0.0, again - logits), logits
 
 
-def _stage_memory(
+def stage_memory(
     model: Transformer, layout: Layout, sizes: Sizes, number: int, peaks: Peaks | None = None
 ) -> RankMemory:
     """The memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
@@ -276,10 +276,10 @@ def _stage_memory(
 
 def outer_peaks(model: Transformer, layout: Layout, sizes: Sizes) -> Peaks:
     """Return activations and logits of the stages that can be the fullest."""
-    return {number: _peak_activations(model, layout, sizes, number) for number in outer_stages(layout.pp)}
+    return {number: _peak_activations(model, layout, sizes, number) for number in outer_stages(model, layout.pp)}
 
 
 def fullest(model: Transformer, layout: Layout, sizes: Sizes, peaks: Peaks | None = None) -> RankMemory:
     """The memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
-    each = (_stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
+    each = (stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(model, layout.pp))
     return max(each, key=lambda memory: memory.total)

@@ -12,7 +12,7 @@ from ddpquiz.plan.schedule import PipelineRun, Slot
 from ddpquiz.plan.search import BEST, SearchResult, least_state_bytes, ways_to_fit
 from ddpquiz.plan.step_time import Accelerator
 from ddpquiz.plan.traffic import Job, Traffic
-from ddpquiz.terminal.kit.layout import new_table
+from ddpquiz.terminal.kit.layout import Narrowing, new_table
 from ddpquiz.terminal.kit.style import code
 
 _MEMORY = (
@@ -124,18 +124,14 @@ def _time(plan: Plan, width: int) -> Iterator[Text]:
 def _traffic(plan: Plan) -> RenderableType:
     if not plan.traffic:
         return Text("Traffic  one GPU sends nothing")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="title")
-    table.add_column("Traffic")
-    for name in ("ranks", "calls", "sent/rank", "seconds"):
-        table.add_column(name, justify="right")
-    table.add_column("how")
+    table = new_table(("Traffic", "ranks", "calls", "sent/rank", "seconds", "how"), left=(0, 5), style="title")
     for part in plan.traffic:
         where = "in a machine" if plan.in_machine(part) else "across machines"
         how = where if part.op == "send" else f"{_algorithm(part)}, {where}"
         axis = "dp,cp" if part.axis == "dp" and plan.job.layout.cp > 1 else part.axis  # ranks of both sum gradients
         sent, wire = f"{amount(part.sent / GIB)} GiB", amount(plan.wire_seconds(part))
         table.add_row(f"{axis} {part.op}", f"{part.ranks:,}", f"{part.calls:,}", sent, wire, how)
-    return table
+    return Narrowing(table)
 
 
 def _algorithm(part: Traffic) -> str:
@@ -197,7 +193,8 @@ def explanation_page(found: PlanLine) -> RenderableType:
     return Group(*rows)
 
 
-_COLUMNS = 30  # of a bar in the curve
+_COLUMNS = 30  # of a bar in the curve, at most
+_BESIDE = 50  # columns of its numbers
 _LEGEND = (
     "dp splits the batch, tp matrices, pp layers, cp sequences; ZeRO shards over dp x cp ranks. mb: micro-batch. MFU:"
     " the share of the GPUs' peak that the model uses. overhead: what takes the most time besides computing. See"
@@ -268,7 +265,8 @@ def _best(plans: Sequence[Plan]) -> RenderableType:
     names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "overhead"]
     has_experts = plans[0].job.model.experts is not None
     heads = [name for name in names if name != "ep" or has_experts]
-    table = new_table(heads, left=(), style="title", gap=1)
+    words = [heads.index(name) for name in ("pipeline", "recompute")]
+    table = new_table(heads, left=words, style="title", gap=1)
     for plan in plans:
         layout = plan.job.layout
         pipeline = "-" if layout.pp == 1 else f"{layout.schedule}" + (f" x{layout.chunks}" if layout.chunks > 1 else "")
@@ -276,7 +274,8 @@ def _best(plans: Sequence[Plan]) -> RenderableType:
         sizes = (layout.tp, layout.cp, layout.pp, layout.dp, *experts, layout.zero, layout.micro_batch)
         numbers = (amount(plan.memory.total / GIB), amount(plan.time.total), f"{plan.mfu:.1%}", plan.limit)
         table.add_row(*map(str, sizes), pipeline, layout.recompute, *numbers)
-    return table
+    # MFU says the same as the seconds of a step, since all rows train one model on as many GPUs
+    return Narrowing(table, [heads.index(name) for name in ("overhead", "MFU")])
 
 
 def _nothing(found: SearchResult) -> Text:
@@ -311,17 +310,18 @@ def _arguments(plan: Plan) -> str:
     return " ".join(options)
 
 
-def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accelerator) -> RenderableType:
+def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accelerator, width: int) -> RenderableType:
     """Draw throughput and efficiency over the number of GPUs; the bar is the efficiency against the first plan."""
     table = new_table(("GPUs", "step s", "M tokens/s", "MFU", "efficiency"), left=(), style="title")
     table.add_column("")
+    columns = max(1, min(_COLUMNS, width - _BESIDE))
     first = next((plan for plan in plans if isinstance(plan, Plan)), None)
     for plan in plans:
         if not isinstance(plan, Plan):
             table.add_row(f"{plan[0]:,}", "-", "-", "-", "-", Text(plan[1], style="quiet"))
             continue
         share = plan.tokens_per_second / first.tokens_per_second if first else 1.0
-        drawn = "━" * max(1, min(_COLUMNS, round(share * _COLUMNS)))
+        drawn = "━" * max(1, min(columns, round(share * columns)))
         gpus, rate = plan.job.layout.gpus, plan.tokens_per_second * plan.job.layout.gpus / 1e6
         table.add_row(
             f"{gpus:,}", amount(plan.time.total), amount(rate), f"{plan.mfu:.1%}", f"{share:.0%}", Text(drawn, "accent")

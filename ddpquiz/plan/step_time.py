@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ddpquiz.plan.activations import Split
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layer_work import LayerWork, layer_work
-from ddpquiz.plan.layout import Layout, Recompute, idle_seconds, outer_stages, rank_stages
+from ddpquiz.plan.layout import Layout, Recompute, idle_seconds, outer_stages, rank_stages, usual_stage
 from ddpquiz.plan.memory import Sizes, rank_tokens
 from ddpquiz.plan.model import Transformer, head_flops
 from ddpquiz.plan.traffic import (
@@ -258,22 +258,23 @@ def _replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Comp
     return m * (exposed + OVERLAP_COST * max(0.0, gather + reduce - exposed))
 
 
-def optimizer_bytes(job: Job, number: int) -> float:
-    """The bytes that Adam moves on a rank: its state is read and written, gradients read, weights written."""
+def optimizer_bytes(job: Job) -> float:
+    """The bytes that Adam moves on the rank with most: state is read and written, gradients read, weights written."""
     layout, each = job.layout, job.sizes.state_bytes
-    moved = 2 * each.optimizer + each.gradients + each.weights
-    held = rank_stages(job.model, layout, number)
     shards = layout.sharded_over if layout.zero else 1
-    own = sum(stage.parameters / shards + stage.routed / max(shards // layout.ep, 1) for stage in held)
-    return own * moved
+    own = (
+        sum(stage.parameters / shards + stage.routed / max(shards // layout.ep, 1) for stage in held)
+        for held in (rank_stages(job.model, layout, number) for number in outer_stages(job.model, layout.pp))
+    )
+    return max(own) * (2 * each.optimizer + each.gradients + each.weights)
 
 
-def usual_stage(job: Job, machine: Accelerator, works: Works | None = None) -> tuple[float, float, float]:
-    """The seconds of forward, backward and weight gradients of a stage between the first and the last.
+def usual_seconds(job: Job, machine: Accelerator, works: Works | None = None) -> tuple[float, float, float]:
+    """The seconds of forward, backward and weight gradients of a stage that holds what most of them hold.
 
     A third of the traffic of its layers belongs to forward.
     """
-    number = min(1, job.layout.pp - 1)
+    number = usual_stage(job.model, job.layout.pp)
     work = works[number] if works else stage_work(job, machine, number)
     third = sum(work.traffic.values()) / 3
     return work.compute.forward + third, work.compute.backward + 2 * third, work.compute.weights
@@ -286,7 +287,7 @@ def slowest_stage(works: Works) -> int:
 
 def stage_works(job: Job, machine: Accelerator) -> Works:
     """The work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
-    return {number: stage_work(job, machine, number) for number in outer_stages(job.layout.pp)}
+    return {number: stage_work(job, machine, number) for number in outer_stages(job.model, job.layout.pp)}
 
 
 def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> StepTime:
@@ -295,12 +296,12 @@ def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> Ste
     works = works or stage_works(job, machine)
     slowest = slowest_stage(works)
     work = works[slowest]
-    bubble = idle_seconds(layout, *usual_stage(job, machine, works)) if layout.pp > 1 else 0.0
+    bubble = idle_seconds(layout, *usual_seconds(job, machine, works)) if layout.pp > 1 else 0.0
     return StepTime(
         compute=m * (work.compute.forward + work.compute.backward),
         **{axis: m * cost for axis, cost in work.traffic.items()},
         pp=_pipeline_exposed(job, machine),
         dp=_replicas_exposed(job, machine, slowest, work.compute),
         bubble=bubble,
-        optimizer=optimizer_bytes(job, 0) / machine.hardware.memory_speed,
+        optimizer=optimizer_bytes(job) / machine.hardware.memory_speed,
     )

@@ -12,8 +12,9 @@ import typer
 from measured_machine import SIZES, group, line, machine
 from run_program import ddpquiz, environment, piped
 
-from ddpquiz.bench.bench_page import bench_page, lines_on_machine
+from ddpquiz.bench.bench_page import bench_page, lines_on_machine, speeds_section
 from ddpquiz.bench.measurements import (
+    AchievedSpeed,
     MachineBench,
     SizeTime,
     achieved_speeds,
@@ -176,6 +177,29 @@ def test_the_page_says_that_the_machine_was_busy_and_names_operations_with_two_l
     assert "One line does not fit" not in text
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [52, 60, 70])
+def test_in_a_narrow_terminal_no_figure_of_a_bench_is_cut(width):
+    times = tuple(SizeTime(size, line(size), 0.2 * line(size), 3 * line(size), 9) for size in SIZES)
+    out = style.console(width=width)
+    with out.capture() as shown:
+        layout.show(out, bench_page([replace(group(), ops={"all_reduce": times})], width, {}))
+        reached = AchievedSpeed(
+            file="/a/pretrain_language_model.py",
+            line=123,
+            op="all_reduce",
+            ranks=4,
+            size=1 << 20,
+            seconds=0.25,
+            possible=0.125,
+        )
+        layout.show(out, speeds_section([reached]))
+    lines = shown.get().splitlines()
+    assert max(map(len, lines)) <= width
+    *_, last = lines
+    assert (".py:123" in last, "250 ms" in last, "125 ms" in last) == (True, True, True)
+    assert not any("…" in line for line in lines[:-1])
 
 
 def test_figures_for_questions_are_those_of_the_most_ranks_with_two_digits():

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.check import check
 from ddpquiz.errors import UserError
+from ddpquiz.paths import content_dir
 
 APP = typer.Typer()
 APP.command()(check)
@@ -139,3 +140,51 @@ def test_the_listings_of_a_pack_are_run_with_its_proofs_and_what_they_show_is_co
         in result.output
     )
     assert f"first-concept.yaml:{text[: text.index('    run: ')].count(chr(10)) + 2}:7: " in result.output
+
+
+MODEL = """\
+name: A model of mine
+source: where its numbers are from
+layers: 2
+hidden: 64
+heads: 4
+ffn: 128
+vocabulary: 100
+sequence: 32
+"""
+
+
+@pytest.mark.parametrize("file", ["mine.yaml", "mine.yml", "models/mine.yaml"])
+def test_a_model_of_ones_own_is_checked_as_one_wherever_it_lies(tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    own = Path(file)
+    own.parent.mkdir(exist_ok=True)
+    own.write_text(MODEL)
+    result = run(file)
+    assert result.exit_code == 0
+    assert result.output == (
+        f"No problems: A model of mine has 78,656 parameters. `ddpquiz plan --model {file} --gpus 8` plans with it.\n"
+    )
+    own.write_text(MODEL.replace("layers: 2", "layers: 0").replace("ffn", "fnn"))
+    result = run(file)
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        f"{file}:3:9: `layers`: expected a whole number from 1 to 10000000, got `0`",
+        f"{file}:6:1: unknown key `fnn`; did you mean `ffn`?",
+        "2 problems",
+    ]
+
+
+def test_shipped_models_and_hardware_are_checked_with_their_sources():
+    for file in (content_dir() / "models" / "nano.yaml", content_dir() / "hardware" / "h100.yaml"):
+        assert run(file).output.startswith("No problems: ")
+
+
+def test_hardware_of_ones_own_is_checked_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (content_dir() / "hardware" / "h100.yaml").read_text("utf-8")
+    Path("gpu.yaml").write_text(text.replace("efficiency: 0.", "efficiency: 7."), "utf-8")
+    result = run("gpu.yaml")
+    assert result.exit_code == 1
+    assert "`efficiency`: expected a share of at most 1, got 7." in result.output
+    assert result.output.endswith("\n1 problem\n")

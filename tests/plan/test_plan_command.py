@@ -32,6 +32,31 @@ def test_the_page_fits_80_by_24(home):
     )
 
 
+@pytest.mark.parametrize("columns", ["60", "68"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        JOB,
+        ("plan", "--gpus", "256", "--seq", "8192", "--search"),
+        ("plan", "--layout", "tp=8,pp=4", "--scale", "64..16384"),
+        (*JOB, "--compare", "tp=4,pp=8,zero=3"),
+    ],
+)
+def test_in_a_narrow_terminal_no_figure_and_no_name_is_cut(home, columns, words):
+    lines = piped(home, *words, COLUMNS=columns).stdout.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert not any("…" in line for line in lines)
+
+
+def test_a_narrow_search_gives_up_what_takes_most_time_and_then_mfu(home):
+    words = ("plan", "--gpus", "256", "--seq", "8192", "--search")
+    heads = {
+        columns: next(line for line in piped(home, *words, COLUMNS=columns).stdout.splitlines() if " ZeRO " in line)
+        for columns in ("80", "68", "60")
+    }
+    assert [head.split()[-2:] for head in heads.values()] == [["MFU", "overhead"], ["s", "MFU"], ["step", "s"]]
+
+
 def test_a_plan_without_options_has_the_defaults_of_a_layout_and_of_sizes(home):
     job = PlanOptions(batch=8, seq=1024).job(1)
     assert (job.layout, job.sizes) == (Layout(), Sizes(batch=8, sequence=1024))
@@ -174,6 +199,15 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
         (("--layout", "tp=4,tp=8"), 2, "it names tp twice."),
         (("--layout", "tp=4,zero=3"), 2, "`zero` is not one of tp, pp, cp, ep, dp. Use --zero."),
         (("--gpus", "8", "--tokens", "-1"), 2, "is not in the range"),
+        (("--gpus", "8", "--tokens", "nan"), 2, "for --tokens: expected a number of at most 1,000,000,000."),
+        (("--gpus", "8", "--efficiency", "nan"), 2, "for --efficiency: expected a number of at most"),
+        (("--gpus", "8", "--batch", "9" * 400), 2, "for --batch: expected a number of at most"),
+        (("--gpus", "8", "--compare", "zero=9"), 2, "zero needs a number from 0 to 3, as in zero=1."),
+        (("--gpus", "8", "--compare", "chunks=0"), 2, "chunks needs a number from 1 to"),
+        (("--gpus", "8", "--compare", "micro-batch=0"), 2, "micro-batch needs a number from 1 to"),
+        (("--gpus", "8", "--layout", "tp=9999999"), 1, "tp=9999999 does not divide the 64 attention heads; tp=8"),
+        (("--gpus", "8", "--shard", "999999999"), 1, "does not divide the 8 ranks of dp x cp; shard=8 would do."),
+        (("--gpus", "8", "--layout", "pp=2", "--batch", "999999992", "--schedule"), 1, "is too long to draw;"),
         (("--gpus", "8", "--search", "--layout", "tp=8"), 2, "--search tries all values of --layout anyway;"),
         (("--gpus", "8", "--search", "--scale", "8..16"), 2, "for --scale: it cannot be combined with --search."),
     ],

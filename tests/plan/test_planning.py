@@ -1,6 +1,7 @@
 """The formulas of the planner, each against something other than itself: published counts, papers, a simulation."""
 
 import io
+import itertools
 import re
 from dataclasses import replace
 
@@ -23,13 +24,13 @@ from ddpquiz.plan.layout import (
     rank_stages,
     refusal,
 )
-from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations
+from ddpquiz.plan.memory import Sizes, States, fullest, stage_activations, stage_memory
 from ddpquiz.plan.model import active_parameters, parameters, training_flops
 from ddpquiz.plan.plan import DEEPSPEED_MARGIN, HEADROOM, MARGIN, Fit, make_plan, memory_fit, predict
 from ddpquiz.plan.plan_page import found_page
 from ddpquiz.plan.schedule import Durations, simulate
 from ddpquiz.plan.search import BEST, fewest_gpus, plans_by_gpus, search, ways_to_fit
-from ddpquiz.plan.step_time import Accelerator, stage_work
+from ddpquiz.plan.step_time import Accelerator, stage_work, stage_works
 from ddpquiz.plan.traffic import Job, exchange_path, path, transfer_seconds
 from ddpquiz.terminal.kit import style
 
@@ -97,6 +98,25 @@ def test_bubble_and_in_flight_of_a_simulation_are_the_closed_forms(schedule, p, 
         expected = idle_seconds(layout, times.forward, times.backward, times.weights)
         assert [simulated.idle(rank) for rank in range(p)] == pytest.approx([expected] * p)
     assert simulated.stored == pytest.approx([in_flight(layout, m, rank) for rank in range(p)])
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "kimi-k2", "mixtral-8x7b", "llama-3-70b"])
+def test_no_stage_is_fuller_or_slower_than_those_that_a_plan_looks_at(name):
+    """Of DeepSeek-V3 on 32 stages, the first two and the last have no experts: they are 1 % of the model."""
+    model, machine, checked = load_model(name), Accelerator(H100), 0
+    for pp, schedule, zero in itertools.product((2, 4, 16, 32), PipelineSchedule, (1, 3)):
+        chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
+        experts = 8 if model.experts else 1
+        layout = Layout(dp=8, pp=pp, ep=experts, schedule=schedule, chunks=chunks, zero=zero)
+        planned = Job(model, layout, Sizes(batch=8 * 64, sequence=2048))
+        if refusal(model, layout, gpus=layout.gpus, batch=512, sequence=2048):
+            continue
+        checked += 1
+        every = [stage_memory(model, layout, planned.sizes, number).total for number in range(pp)]
+        assert fullest(model, layout, planned.sizes).total == pytest.approx(max(every)), layout
+        works = {number: stage_work(planned, machine, number).total for number in range(pp)}
+        assert max(work.total for work in stage_works(planned, machine).values()) == pytest.approx(max(works.values()))
+    assert checked >= 8
 
 
 def test_all_reduce_times_of_8_a100_are_within_10_percent_of_measured_ones():

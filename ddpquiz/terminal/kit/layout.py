@@ -9,7 +9,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from contextlib import suppress
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +21,14 @@ from rich.padding import Padding
 from rich.segment import Segment, Segments
 from rich.text import Text
 
+from ddpquiz.safe_text import one_line
 from ddpquiz.terminal.kit.style import code, plain
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
-_LEAST = 16  # columns that a description to the right of a command needs
+_LEAST = 16  # columns that a description to the right of a command needs, or a column of words in a table
 _LINES = 2  # of a question that remain if there is no room; on a higher screen a sixth of it
 
 
@@ -57,14 +60,14 @@ def spaced(parts: Iterable[RenderableType]) -> list[RenderableType]:
 
 
 def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
-    """Line up short words on the left with their descriptions on the right."""
+    """Line up short words on the left with their descriptions on the right; a long word may be `Shortened`."""
     from rich.table import Table  # it brings fractions and decimal, for which no first screen waits
 
     grid = Table.grid(padding=(0, gap, 0, 0))
     for row in rows:
         if not grid.columns:
-            for number, _ in enumerate(row, 1):
-                grid.add_column(no_wrap=number < len(row))
+            for number, cell in enumerate(row, 1):
+                grid.add_column(no_wrap=number < len(row) and not isinstance(cell, Shortened), overflow="fold")
         grid.add_row(*row)
     return grid
 
@@ -84,6 +87,34 @@ def new_table(heads: Sequence[str], *, left: Collection[int] = (0,), style: str 
         else:
             table.add_column(head, justify="right", no_wrap=True)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A table that gives up blanks, and then the columns `spare` in this order, until numbers and words have room."""
+
+    table: Table
+    spare: Sequence[int] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table, given_up = copy(self.table), 0
+        while _needed_width(console, options, table) > options.max_width and given_up <= len(self.spare):
+            table.padding = (0, 1, 0, 0)
+            gone = self.spare[:given_up]
+            kept = (column for number, column in enumerate(self.table.columns) if number not in gone)
+            table.columns = [replace(column, _index=number) for number, column in enumerate(kept)]
+            given_up += 1
+        yield table
+
+
+def _needed_width(console: Console, options: ConsoleOptions, table: Table) -> int:
+    """The columns in which a table shows its numbers whole, and its words without a line for every few letters."""
+    endless, needed = options.update(width=1000), table.padding[1] * (len(table.columns) - 1)
+    for column in table.columns:
+        cells = (column.header, *column.cells)
+        widest = max(Measurement.get(console, endless, cell).maximum for cell in cells)
+        needed += widest if column.no_wrap else min(widest, _LEAST)
+    return needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +163,11 @@ def numbered(lines: Iterable[Text]) -> Table:
 
 
 def shown_path(file: str | Path) -> str:
-    """A path relative to the current folder if it lies there."""
+    """A path relative to the current folder if it lies there, in one line."""
     path = Path(file)
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    with suppress(ValueError):
+        path = path.resolve().relative_to(Path.cwd())
+    return one_line(str(path))
 
 
 def shown_torchrun() -> str:

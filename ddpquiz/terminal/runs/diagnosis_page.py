@@ -9,7 +9,7 @@ from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
 from ddpquiz.diagnosis.diagnosis_sections import lesson_sentence, limits_of, position_cells, source_of
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen
-from ddpquiz.terminal.kit.layout import bullets, columns, section
+from ddpquiz.terminal.kit.layout import Shortened, bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.run_screen import LESSON
 
@@ -67,6 +67,6 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 
-def _position_row(each: RankPosition) -> tuple[Text, Text, Text]:
+def _position_row(each: RankPosition) -> tuple[RenderableType, ...]:
     ranks, doing, place = position_cells(each)
-    return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps
+    return Text(ranks), Shortened(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps

@@ -20,7 +20,7 @@ from ddpquiz.events.summary_sections import (  # fmt: skip
     time_cells,
 )
 from ddpquiz.events.timeline import RankTime
-from ddpquiz.terminal.kit.layout import Shortened, bullets, columns, new_table, section
+from ddpquiz.terminal.kit.layout import Narrowing, Shortened, bullets, columns, new_table, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
 
@@ -47,13 +47,13 @@ def summary_page(account: RunSummary) -> RenderableType:
     return Group(*parts)
 
 
-def _times(ranks: tuple[RankTime, ...]) -> Table:
+def _times(ranks: tuple[RankTime, ...]) -> Narrowing:
     table = new_table(("", "", *TIME_HEADS), left=(0, 1))
     for each in ranks:
         *cells, overlapped = time_cells(each)
         seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
         table.add_row(f"rank {each.rank}", _bar(seconds), *map(Text, cells), Text(overlapped, style="quiet"))
-    return table
+    return Narrowing(table, (1, 5))  # the bar, which shows what the numbers say, then `overlapped`
 
 
 def _bar(seconds: dict[str, float]) -> Text:
@@ -67,13 +67,13 @@ def _bar(seconds: dict[str, float]) -> Text:
     return bar
 
 
-def _lines(lines: tuple[LineCost, ...]) -> Table:
+def _lines(lines: tuple[LineCost, ...]) -> Narrowing:
     heads = ("\n".join(head.rsplit(" ", 1)) for head in LINE_HEADS)  # narrow, so that names of lines have room
     table = new_table(("", "", *heads), left=(0, 1))
     for each in lines:
         place, operation = map(plain, line_names(each))
         table.add_row(Shortened(place), operation, *line_cells(each))
-    return table
+    return Narrowing(table, (2,))  # the calls
 
 
 def _memory(account: RunSummary) -> Table:
