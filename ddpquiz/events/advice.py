@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ddpquiz.events.costs import Cost, Growth
 from ddpquiz.events.formatting import format_bytes, format_place, format_seconds
-from ddpquiz.events.silent_faults import EQUAL_STEPS, at, equal_gradients, silent_faults
+from ddpquiz.events.silent_faults import EQUAL_STEPS, at, equal_gradients, parts_apart, silent_faults
 from ddpquiz.events.timeline import PICKLING, Timeline
 from ddpquiz.plural import plural
 
@@ -19,7 +19,7 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
     if timeline.failed or not lifetime:
         return []
     return [
-        *silent_faults(timeline, script),
+        *(silent_faults(timeline, script) or parts_apart(timeline, script)),
         *_sharded_as_a_whole(timeline, script),
         *_synchronised_inside_no_sync(timeline),
         *_synchronised_in_accumulation(timeline),

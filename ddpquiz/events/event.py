@@ -84,6 +84,7 @@ class Recorded(RankEvent):
 
     Times in the file count from `clock`, the monotonic clock of the machine `host` since its boot `boot`; `wall` is the
     time of day then, in seconds since 1970. `number` says how often a file of this rank was continued in a new one.
+    `pids` is the PID namespace in which the rank has the number that its `start` event names.
     """
 
     event: ClassVar[str] = "record"
@@ -92,6 +93,7 @@ class Recorded(RankEvent):
     clock: Annotated[float, Range(0, 1e12)]
     wall: Annotated[float, Range(0, 1e12)]
     number: Count = 0
+    pids: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +331,28 @@ class ReplicaSample(Marked):
 
 
 @dataclass(frozen=True, slots=True)
+class PartSample(Marked):
+    """A checksum of `count` parameters that an `optimizer` is about to update, before its `step`-th step.
+
+    Their gradients were brought together by `members` only, which are not all ranks: with `op` in the line `reduced_at`
+    of the file `reduced_in`, or by DDP if `op` is empty. If `members` is empty, too, nobody did. Optimizers count from
+    1 in the order of their first steps. `has_exchanged` if tensors have gone to other ranks since the first step that
+    were no gradients.
+    """
+
+    what: ClassVar[str] = "part"
+    optimizer: Count
+    step: Count
+    checksum: Name
+    count: Count
+    members: Ranks
+    has_exchanged: bool
+    op: Name
+    reduced_in: File
+    reduced_at: Line
+
+
+@dataclass(frozen=True, slots=True)
 class CalledInHandler(Marked):
     """The rank makes its `number`-th call while it handles an exception, as in an `except` or a `finally`.
 
@@ -368,6 +392,20 @@ class NeverAwaited(Marked):
     op: Name
     count: Count
     calls: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBeforeWait(Marked):
+    """The script changed a tensor between a call with async_op=True in the `line` of `file`, and its wait.
+
+    `waited_in` and `waited_at` are the file and line of that wait.
+    """
+
+    what: ClassVar[str] = "changed_early"
+    file: File
+    op: Name
+    waited_in: File
+    waited_at: Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,10 +557,14 @@ class Raised(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Note(RankEvent):
-    """Something about a rank that the learner should know, in one sentence."""
+    """Something about a rank that the learner should know, in one sentence.
+
+    `of_standstill` is True if it says that nothing moves: then it holds until something does, or the run ends.
+    """
 
     event: ClassVar[str] = "note"
     text: str
+    of_standstill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,7 +607,8 @@ class Hung:
 class End:
     """The run is over and all its processes have ended.
 
-    If it is not ok, `why` says why, `advice` what to do, and `concept` names what explains it, if anything does.
+    If it is not ok, `why` says why, `advice` what to do, and `concept` names what explains it, if anything does. If it
+    is ok and has a `why`, these are the last events that are known of a job that may still run, and `why` says that.
     """
 
     event: ClassVar[str] = "end"
@@ -582,8 +625,8 @@ class End:
 Mark = (
     OptimizerStep | SyncPaused | SyncResumed | UnsyncedForward | ModelWrapped | ModelSharded | OrderRepeated
     | RandomDraw | GradientChecksum | TensorRead | UnreducedGradient | OptimizerSettings | WeightSample | ReplicaSample
-    | CalledInHandler | CalledByThread | GroupsDestroyed | NeverAwaited | GatheredGradient | SearchedUnused
-    | ThreadCount | MemoryPeak | CoresMissed | ScriptFinished
+    | PartSample | CalledInHandler | CalledByThread | GroupsDestroyed | NeverAwaited | ChangedBeforeWait
+    | GatheredGradient | SearchedUnused | ThreadCount | MemoryPeak | CoresMissed | ScriptFinished
 )  # fmt: skip
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ddpquiz.events.event import (
+    ChangedBeforeWait,
     CoresMissed,
     GatheredGradient,
     GradientChecksum,
@@ -15,6 +16,7 @@ from ddpquiz.events.event import (
     OptimizerSettings,
     OptimizerStep,
     OrderRepeated,
+    PartSample,
     RandomDraw,
     ReplicaSample,
     SearchedUnused,
@@ -65,7 +67,9 @@ class RankTraining:
     settings: dict[int, OptimizerSettings] = field(default_factory=dict)  # by step of a DDP model's optimizer
     weights: dict[int, WeightSample] = field(default_factory=dict)  # by step
     samples: dict[tuple[int, int], ReplicaSample] = field(default_factory=dict)  # by optimizer and step
+    parts: dict[tuple[int, int], PartSample] = field(default_factory=dict)  # the same
     unawaited: list[NeverAwaited] = field(default_factory=list)
+    changed: list[ChangedBeforeWait] = field(default_factory=list)
     gathered: list[GatheredGradient] = field(default_factory=list)
     searched: SearchedUnused | None = None
     threads: ThreadCount | None = None
@@ -82,6 +86,7 @@ class RankTraining:
         self.settings.clear()
         self.weights.clear()
         self.samples.clear()
+        self.parts.clear()
 
     def reduce(self, event: Issued, bucket: int) -> None:
         """Count a bucket that DDP all-reduces."""
@@ -130,8 +135,12 @@ class RankTraining:
                 self.weights[mark.step] = mark
             case ReplicaSample():
                 self.samples[mark.optimizer, mark.step] = mark
+            case PartSample():
+                self.parts[mark.optimizer, mark.step] = mark
             case NeverAwaited():
                 self.unawaited.append(mark)
+            case ChangedBeforeWait():
+                self.changed.append(mark)
             case GatheredGradient():
                 self.gathered.append(mark)
             case _ if type(mark) in _KEPT:

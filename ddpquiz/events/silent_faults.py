@@ -14,6 +14,8 @@ from ddpquiz.plural import plural
 _STEPS = 2  # of an optimizer, after which gradients must have been synchronized
 EQUAL_STEPS = 3  # that must draw equal random numbers, or bring equal gradients, on all ranks
 _REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # that synchronize by hand
+_NUMBER = 8  # bytes of a loss or a count
+_BACKGROUND = {"send": "isend", "recv": "irecv"}  # by how the recorder names them
 _MOST_SETTINGS = 100  # of an optimizer that a rank reports
 
 
@@ -29,6 +31,7 @@ def silent_faults(timeline: Timeline, script: str = "") -> list[str]:
     ]
     return [
         *_never_awaited(timeline),
+        *_changed_before_wait(timeline),
         *(drift or _replicas_differ(timeline, script)),
         *_replicas_without_ddp_differ(timeline, script),
         *_shards_stepped_apart(timeline),
@@ -54,7 +57,7 @@ def _never_synchronized(timeline: Timeline, script: str) -> Iterator[str]:
     wrapped_at = {rank.wrapped_at for rank in trained}
     by_hand = (
         cost for (_, line, op), cost in timeline.costs.lines.items()
-        if op.startswith(_REDUCTIONS) and line not in wrapped_at and cost.bytes > 8 * cost.calls
+        if op.startswith(_REDUCTIONS) and line not in wrapped_at and cost.bytes > _NUMBER * cost.calls
     )  # fmt: skip
     if not any(by_hand):
         first = trained[0]
@@ -249,6 +252,80 @@ def _replicas_without_ddp_differ(timeline: Timeline, script: str) -> Iterator[st
         return
 
 
+def parts_apart(timeline: Timeline, script: str = "") -> list[str]:
+    """What drifts apart because not all ranks bring its gradients together, which only the author can judge."""
+    ranks = {rank: timeline.training[rank].parts for rank in timeline.ranks}
+    common = sorted(set.intersection(*({*parts} for parts in ranks.values()))) if len(ranks) > 1 else []
+    marks = [mark for parts in ranks.values() for mark in parts.values()]
+    if (
+        timeline.failed
+        or not common
+        or _exchanges_by_hand(timeline, {(each.reduced_in, each.reduced_at) for each in marks})
+    ):
+        return []
+    found = []
+    for optimizer in dict.fromkeys(optimizer for optimizer, _ in common):
+        steps = [step for number, step in common if number == optimizer]
+        first, last = (
+            {rank: parts[optimizer, step] for rank, parts in ranks.items()} for step in (steps[0], steps[-1])
+        )
+        within = {mark.members or (rank,): mark.checksum for rank, mark in last.items()}
+        if (
+            steps[0] != 1
+            or len({(mark.checksum, mark.count) for mark in first.values()}) > 1
+            or len({mark.checksum for mark in last.values()}) < 2
+            or any(
+                mark.has_exchanged or within[mark.members or (rank,)] != mark.checksum for rank, mark in last.items()
+            )
+        ):
+            continue
+        mark, what = last[min(last)], plural(first[min(first)].count, "parameter")
+        since = (
+            f"the parameters were equal on all ranks before step 1 of the optimizer, and before step {steps[-1]:,} they"
+        )
+        if not mark.members:
+            is_beside = any(rank.wrapped_at is not None or rank.sharded for rank in timeline.training.values())
+            outside = " outside the model that the ranks train together" * is_beside
+            found.append(
+                f"{at(script, mark.line)}the optimizer updates {what}{outside}, and nothing reduces their gradients: "
+                f"{since} differ. If all ranks are to hold the same values, "
+                + (
+                    "wrap the whole model in DDP, or call fully_shard on its root, too; "
+                    if is_beside
+                    else "wrap the model in DDP, as in DDP(model), and call that in the forward pass; "
+                )
+                + "if each rank is to train its own, this is right."
+            )
+            continue
+        place = (
+            f"{format_place(mark.reduced_in, mark.reduced_at)}: {mark.op}"
+            if mark.op
+            else (f"{at(script, timeline.training[min(ranks)].wrapped_at or 0)}DDP")
+        )
+        groups = " and ".join(f"({format_ranks(group)})" for group in sorted(within))
+        found.append(
+            f"{place} brings together the gradients of {what} within groups of ranks, {groups}: {since} differ between "
+            "the groups. If all ranks train one model, use the group of all its replicas; if each group is to train "
+            "its own, this is right."
+        )
+    return found
+
+
+def _exchanges_by_hand(timeline: Timeline, reductions: set[tuple[str, int]]) -> bool:
+    """Whether a line brings more than single numbers to other ranks, beside DDP, fully_shard and these reductions.
+
+    Weights may be averaged there. A broadcast may be that of the first weights.
+    """
+    return any(
+        not cost.is_ddp
+        and (file, line) not in reductions
+        and not op.startswith(("broadcast", "all_gather_into_tensor", "reduce_scatter_tensor"))
+        and any("float" in dtype for dtype in cost.dtypes)
+        and cost.bytes > _NUMBER * cost.calls
+        for (file, line, op), cost in timeline.costs.lines.items()
+    )
+
+
 def _shards_stepped_apart(timeline: Timeline) -> Iterator[str]:
     """The ranks hold one model in shards, and have updated their shards a different number of times."""
     steps = {rank: timeline.training[rank].shard_steps for rank in timeline.ranks}
@@ -285,6 +362,20 @@ def _never_awaited(timeline: Timeline) -> Iterator[str]:
             f"{format_place(file, line)}: the script began {op} {plural(count, 'time')} with async_op=True and never "
             "waited for it, so what comes next may read or change the tensor while it is still being sent. Keep what "
             "the call returns, and call its wait() before the tensor is used."
+        )
+
+
+def _changed_before_wait(timeline: Timeline) -> Iterator[str]:
+    """An operation runs in the background, and the script changes its tensor before it has waited."""
+    marks = {mark for rank in timeline.training.values() for mark in rank.changed}
+    first = {(mark.file, mark.line, mark.op): mark for mark in sorted(marks, key=lambda mark: -mark.time)}
+    for (file, line, op), mark in sorted(first.items()):
+        began = _BACKGROUND.get(op, f"{op} with async_op=True")
+        waits = f" at {format_place(mark.waited_in, mark.waited_at)}" if mark.waited_at else ""
+        yield (
+            f"{format_place(file, line)}: the script began {began}, and changed its tensor in place before it called "
+            f"wait(){waits}: until then the call may still read the tensor or write to it, so the result depends on "
+            "chance. Change the tensor only after wait(), or give the call a clone of it."
         )
 
 

@@ -9,7 +9,7 @@ from real_run import HEAD, end, of, run
 
 from ddpquiz.events.advice import advice
 from ddpquiz.events.event import Note
-from ddpquiz.events.silent_faults import silent_faults
+from ddpquiz.events.silent_faults import parts_apart, silent_faults
 from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 
@@ -20,16 +20,16 @@ pytestmark = passed.ENGINE
 def told(tmp_path):
     """Runs a script, and returns what is told of it: silent faults, and other advice about a subject."""
 
-    def told(body, about=None):
+    def told(body, about=None, ranks=2, judge=silent_faults):
         path = tmp_path / "train.py"
         path.write_text(HEAD + body)
-        events = run(path)
+        events = run(path, ranks)
         assert end(events).ok, end(events).why
         timeline = Timeline()
         for event in events:
             timeline.add(event)
         if about is None:
-            return silent_faults(timeline, "train.py")
+            return judge(timeline, "train.py")
         return [each for each in advice(timeline, end(events).time, "train.py") if about in each]
 
     return told
@@ -67,6 +67,68 @@ def test_an_operation_that_nobody_waits_for_is_named(name, told):
         "wait() before the tensor is used."
     )
     assert told(BACKGROUND.format(call=call, then=then)) == [expected] * is_fault
+
+
+PENDING = """\
+full, grid = torch.ones(1000) * rank, torch.ones(4, 250) * rank
+got, peer = torch.ones(1000), 1 - rank
+for step in range(3):
+    {call}
+    {then}
+    work.wait()
+dist.barrier()
+dist.destroy_process_group()
+"""
+SENDS = "if rank: dist.recv(got, 0); continue\n    work = dist.isend(full, 1)"
+RECEIVES = "if rank: dist.send(full, 0); continue\n    work = dist.irecv(full, 1)"
+RESULT = "outputs = [torch.ones(1000) for _ in range(world)]; work = dist.all_gather(outputs, full, async_op=True)"
+MEAN_OF = "work = dist.all_reduce(full, op=dist.ReduceOp.AVG, async_op=True)"
+CHANGES = {
+    "all_reduce": ("work = dist.all_reduce(full, async_op=True)", "full.mul_(0.5)", "all_reduce with async_op=True"),
+    "a part of it": ("work = dist.all_reduce(full, async_op=True)", "full[3:5] = 0", "all_reduce with async_op=True"),
+    "after a barrier": ("work = dist.all_reduce(full, async_op=True)", "dist.barrier(); full.mul_(2)",
+                        "all_reduce with async_op=True"),
+    "broadcast": ("work = dist.broadcast(full, src=0, async_op=True)", "full.zero_()", "broadcast with async_op=True"),
+    "isend": (SENDS, "full.zero_()", "isend"),
+    "irecv": (RECEIVES, "full.add_(1)", "irecv"),
+    "all_gather": (RESULT, "full.zero_()", "all_gather with async_op=True"),
+    "all_to_all_single": ("work = dist.all_to_all_single(got, full, async_op=True)", "full.zero_()",
+                          "all_to_all_single with async_op=True"),
+    "nothing is changed": ("work = dist.all_reduce(full, async_op=True)", "got = full * 2", ""),
+    "what torch itself writes": (MEAN_OF, "pass", ""),
+    "it is changed after wait": ("work = dist.all_reduce(full, async_op=True)", "work.wait(); full.mul_(0.5)", ""),
+    "a clone is sent": ("work = dist.all_reduce(full.clone(), async_op=True)", "full.mul_(0.5)", ""),
+    "another row of a grid": ("work = dist.all_reduce(grid[0], async_op=True)", "grid[1:].mul_(0.5)", ""),
+    "the script asked whether it was done": (
+        "work = dist.all_reduce(full, async_op=True)",
+        "\n    while not work.is_completed(): time.sleep(0.001)\n    full.mul_(0.5)",
+        "",
+    ),
+    "a callback of its future": (
+        "work = dist.all_reduce(full, async_op=True)",
+        "work.get_future().then(lambda done: done.value()[0].div_(world)).wait()",
+        "",
+    ),
+    "the receiver has answered": (
+        "if rank: dist.recv(got, 0); dist.send(x, 0); continue\n    work = dist.isend(full, 1)",
+        "dist.recv(x, 1); full.zero_()",
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_tensor_that_is_changed_before_its_wait_is_told(name, told):
+    call, then, began = CHANGES[name]
+    body = PENDING.format(call=call, then=then)
+    waited_at = next(at for at, line in enumerate((HEAD + body).splitlines(), 1) if line == "    work.wait()")
+    begun_at = next(at for at, line in enumerate((HEAD + body).splitlines(), 1) if "work = " in line)
+    expected = (
+        f"train.py:{begun_at}: the script began {began}, and changed its tensor in place before it called wait() at "
+        f"train.py:{waited_at}: until then the call may still read the tensor or write to it, so the result depends on "
+        "chance. Change the tensor only after wait(), or give the call a clone of it."
+    )
+    assert told(body) == [expected] * bool(began)
 
 
 LEFT = """\
@@ -313,6 +375,116 @@ def test_replicas_whose_gradients_a_script_brings_together_itself_are_compared(n
     changed, said = HANDS[name]
     usual = {"seed": "0", "before": "", "parameters": "net.parameters()", "reduce": MEAN, "then": ""}
     assert told(BY_HAND.format(**usual | changed)) == ([said] if said else [])
+
+
+# Parameters beside a model of all ranks, and groups of ranks
+
+PARTS = """\
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP
+torch.manual_seed(0)
+body, head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+half = [dist.new_group([at for at in range(world) if at % 2 == which]) for which in (0, 1)][rank % 2]
+{before}
+batches = torch.Generator().manual_seed(rank)
+for step in range(5):
+    loss = head(body(torch.randn(4, 8, generator=batches))).square().mean()
+    loss.backward()
+    {reduce}
+    {step}
+    {then}
+dist.barrier()
+dist.destroy_process_group()
+"""
+BODY = "body = DDP(body)\n"
+SHARD = 'mesh = init_device_mesh("cpu", (world,)); fully_shard(body, mesh=mesh)\n'
+ALL = "optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)"
+TWO = "optimizer = torch.optim.SGD(body.parameters(), lr=0.1); other = torch.optim.SGD(head.parameters(), lr=0.1)"
+HALF = "for each in [*body.parameters(), *head.parameters()]: dist.all_reduce(each.grad, group=half)"
+OUTSIDE = (
+    "train.py:{line}: the optimizer updates 2 parameters outside the model that the ranks train together, and nothing "
+    "reduces their gradients: the parameters were equal on all ranks before step 1 of the optimizer, and before step 4 "
+    "they differ. If all ranks are to hold the same values, wrap the whole model in DDP, or call fully_shard on its root, "
+    "too; if each rank is to train its own, this is right."
+)
+HALVES = (
+    "train.py:{line} the gradients of 4 parameters within groups of ranks, (ranks 0 and 2) and (ranks 1 and 3): the "
+    "parameters were equal on all ranks before step 1 of the optimizer, and before step 4 they differ between the groups. If all "
+    "ranks train one model, use the group of all its replicas; if each group is to train its own, this is right."
+)
+FORGOTTEN = (
+    "train.py:{line}: the optimizer updates 4 parameters, and nothing reduces their gradients: the parameters were equal on "
+    "all ranks before step 1 of the optimizer, and before step 4 they differ. If all ranks are to hold the same values, "
+    "wrap the model in DDP, as in DDP(model), and call that in the forward pass; if each rank is to train its own, this "
+    "is right."
+)
+APART = {
+    "a head outside DDP": ({"before": BODY + ALL}, OUTSIDE.format(line=18)),
+    "a head outside DDP with an optimizer of its own": (
+        {"before": BODY + TWO, "then": "other.step(); other.zero_grad()"},
+        OUTSIDE.format(line=19),
+    ),
+    "fully_shard without the root": ({"before": SHARD + ALL.replace("0.1", "0.1, foreach=False")}, OUTSIDE.format(line=18)),
+    "a head in DDP too": ({"before": BODY + "head = DDP(head)\n" + ALL}, ""),
+    "a head that the script reduces": (
+        {"before": BODY + ALL, "reduce": "for each in head.parameters(): dist.all_reduce(each.grad)"}, ""),
+    "a head of each rank": ({"before": f"torch.manual_seed(rank); head = torch.nn.Linear(8, 1)\n{BODY}{ALL}"}, ""),
+    "a frozen head": ({"before": BODY + "head.requires_grad_(False)\n" + ALL}, ""),
+    "weights averaged now and then": (
+        {"before": BODY + ALL,
+         "then": "if step % 3 == 2:\n        for each in head.parameters(): dist.all_reduce(each.data); each.data /= world"},
+        "",
+    ),
+    "weights sent after some steps": (
+        {"before": BODY + ALL,
+         "then": "if step == 0:\n        for each in head.parameters(): dist.broadcast(each.data, src=0)"},
+        "",
+    ),
+    "weights averaged at the end": (
+        {"before": BODY + ALL, "then": "if step == 4: dist.all_reduce(head.weight.data)"}, ""),
+    "experts that other ranks reach": (
+        {"before": BODY + ALL, "then": "dist.all_to_all_single(torch.ones(8), torch.ones(8))"}, ""),
+    "a head that DDP is to ignore": (
+        {"before": "both = torch.nn.Sequential(body, head)\n"
+                   "DDP._set_params_and_buffers_to_ignore_for_model(both, ['1.weight', '1.bias'])\n"
+                   f"body, head = DDP(both), torch.nn.Identity()\n{ALL}"},
+        "",
+    ),
+    "fully_shard with the root": (
+        {"before": f"body = torch.nn.Sequential(body, head); head = torch.nn.Identity()\n{SHARD}{ALL}"}, ""),
+    "DDP forgotten": ({"before": ALL}, FORGOTTEN.format(line=17)),
+    "each rank for itself": ({"before": f"for each in body.parameters(): each.data += rank\n{ALL}"}, ""),
+    "DDP forgotten, and tensors exchanged": (
+        {"before": ALL, "then": "dist.all_gather(2 * [torch.ones(8)], torch.ones(8))"}, ""),
+}  # fmt: skip
+GROUPS = {
+    "reduced within groups": ({"before": ALL, "reduce": HALF}, HALVES.format(line="16: all_reduce brings together")),
+    "DDP within groups": (
+        {"before": f"body = DDP(torch.nn.Sequential(body, head), process_group=half); head = torch.nn.Identity()\n{ALL}"},
+        HALVES.format(line="11: DDP brings together"),
+    ),
+    "groups with other weights": ({"before": f"for each in body.parameters(): each.data += rank % 2\n{ALL}",
+                                   "reduce": HALF}, ""),
+    "groups that exchange activations": (
+        {"before": ALL, "reduce": f"{HALF}\n    dist.all_reduce(torch.ones(8))"}, ""),
+    "reduced in two levels": (
+        {"before": f"cross = [dist.new_group(each) for each in ([0, 1], [2, 3])][rank // 2]\n{ALL}",
+         "reduce": f"{HALF}\n    {HALF.replace('half', 'cross')}"},
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ranks", "changed", "said"),
+    [pytest.param(ranks, *case, id=name) for ranks, cases in ((2, APART), (4, GROUPS)) for name, case in cases.items()],
+)
+def test_what_drifts_apart_beside_a_model_is_told_and_not_judged(ranks, changed, said, told):
+    usual = {"before": "", "reduce": "pass", "step": "optimizer.step(); optimizer.zero_grad()", "then": "pass"}
+    body = PARTS.format(**usual | changed)
+    both = lambda timeline, script: [*silent_faults(timeline, script), *parts_apart(timeline, script)]  # noqa: E731
+    assert told(body, ranks=ranks, judge=both) == ([said] if said else [])
 
 
 # Shards of one model

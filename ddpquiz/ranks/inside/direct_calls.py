@@ -90,7 +90,7 @@ class _DirectCalls:
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
             is_own_call = opened.asynchronous and not opened.on_gpu
-            operations.results.begin(work, method.op, caller, asynchronous=is_own_call)
+            operations.results.begin(work, method.op, caller, args[method.inputs], asynchronous=is_own_call)
             if opened.on_gpu:
                 operations.watch_gpu(opened)
             elif opened.asynchronous:

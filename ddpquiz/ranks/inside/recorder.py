@@ -146,7 +146,8 @@ class Recorder:
             return
         self.operations.add(self.operations.by_work, id(opened.work), opened)
         is_own_call = opened.asynchronous and opened.bucket is None and not opened.on_gpu
-        self.operations.results.begin(opened.work, operator.op, caller, asynchronous=is_own_call)
+        inputs = tensors_in(args[operator.inputs]) if is_own_call else []
+        self.operations.results.begin(opened.work, operator.op, caller, inputs, asynchronous=is_own_call)
         if opened.bucket is not None:
             self.buckets.open.append(opened)
         elif self.native_waits.inside:
@@ -192,7 +193,7 @@ class Recorder:
         original, operations = dist.Work.wait, self.operations
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            operations.results.use(work)
+            operations.results.wait(work)
             opened = operations.by_work.get(id(work))
             since = 0.0
             if opened:

@@ -42,8 +42,8 @@ class _Model:
     known: set[int]
     ignored: set[int]
     frozen: list[tuple[str, Any]]  # that needed no gradient when the model was wrapped
+    members: tuple[int, ...]  # of its group
     in_world: bool  # every rank holds a replica, and nothing but DDP synchronizes
-    alone: bool  # no other rank is in its group
 
 
 @dataclass(slots=True, eq=False)
@@ -72,10 +72,12 @@ class DriftMarks:
         left = {id(each) for name, each in named if name in ignored}
         known = {id(each) for _, each in named if each.requires_grad} | left
         frozen = [(name, each) for name, each in named if id(each) not in known]
-        size, world = dist.get_world_size(model.process_group), dist.get_world_size()
+        members = tuple(dist.get_process_group_ranks(model.process_group))
         reduced_names[model] = tuple(name for name, each in named if each.requires_grad and name not in ignored)
         self._models.append(
-            _Model(ref(model), len(self._models) + 1, known, left, frozen, size == world, alone=size == 1 < world)
+            _Model(
+                ref(model), len(self._models) + 1, known, left, frozen, members, len(members) == dist.get_world_size()
+            )
         )
 
     def before_block(self, model: Any) -> Any:
@@ -104,9 +106,9 @@ class DriftMarks:
         """Look at an optimizer that is about to make a step."""
         with contextlib.suppress(Exception):  # a script's own optimizer may be of any form
             updated = self._updated_by(optimizer)
-            if not updated.models or any(each.alone for each in updated.models):
-                now, rank = self.writer.now(), self.writer.rank
-                hand_reduced_replicas.before_step(optimizer, self.writer.send, now, rank, alone=bool(updated.models))
+            groups = {each.members for each in updated.models}
+            models = hand_reduced_replicas.DdpModels(lambda: self._held_with(updated), groups)
+            hand_reduced_replicas.before_step(optimizer, models, self.mark, self.writer.send, self.writer.now())
             if not updated.models:
                 return
             self._steps += 1
@@ -144,6 +146,11 @@ class DriftMarks:
         ]
         self._optimizers[optimizer] = found = _Optimizer(len(parameters), models, added)
         return found
+
+    def _held_with(self, updated: _Optimizer) -> set[int]:
+        """The ids of the parameters of all DDP models, with those of an optimizer that came into one later."""
+        others = [one for models in self._models for _, one in models.frozen] + [one for _, one in updated.added]
+        return {id(each) for each in others}.union(*(each.known for each in self._models))
 
     def _report_unreduced(self, updated: _Optimizer) -> None:
         """Report the parameters that have a gradient of which DDP does not know."""
