@@ -2,11 +2,16 @@
 
 from typing import NamedTuple
 
+from ddpquiz.safe_text import one_line
+
 FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
 
 class UserError(Exception):
-    """Something that the user can fix. Its text says in a sentence or two what is wrong and what to do."""
+    """Something that the user can fix. Its text says in a sentence or two what is wrong and what to do, in one line."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class Complaint(NamedTuple):
@@ -26,4 +31,7 @@ class ContentError(UserError):
 
     def __init__(self, complaints: tuple[Complaint, ...]) -> None:
         self.complaints = complaints
-        super().__init__("\n".join(map(str, complaints)))
+        super().__init__(complaints)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.complaints))

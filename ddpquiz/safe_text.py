@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def one_line(text: str) -> str:
+    r"""Make a name or a sentence safe to show in one line: a newline in it, as names of files may have, is \n."""
+    return plain(text.replace("\n", r"\n"))
+
+
 def to_json(data: Any, *, indent: int | None = None) -> str:
     """JSON that is safe to show: every character that cannot be printed is an escape, and nothing is lost."""
     return escape_controls(json.dumps(data, ensure_ascii=False, indent=indent))

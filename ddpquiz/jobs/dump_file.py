@@ -413,6 +413,7 @@ class DumpFields:
 
 _MAX_BYTES = 256 << 20
 _MAX_VALUES = 8_000_000  # about 50,000 entries; they need less than 1 GB
+_MAX_DEPTH = 100  # lists and dictionaries in each other; dumps have 5
 _MOST_PER_BYTE = 8  # values for a byte of a pickle, each counted wherever it stands; dumps of real jobs have up to 1
 
 _PLAIN = (
@@ -545,10 +546,10 @@ def _check_opcodes(data: bytearray) -> None:  # noqa: C901  # a branch for each 
 def _count(values: Any) -> int:
     """How many values these are, where a list or dictionary counts wherever it stands.
 
-    ValueError if one of them contains itself, or has a key that is not a text.
+    ValueError if one of them contains itself, is nested too deeply, or has a key that is not a text.
     """
     counts: dict[int, int] = {}  # by identity
-    begun: set[int] = set()
+    begun: set[int] = set()  # those that hold the value on top of the stack
     stack = [values]
     while stack:
         value = stack[-1]
@@ -563,8 +564,11 @@ def _count(values: Any) -> int:
             if id(value) in begun:
                 raise ValueError("it holds a list that contains itself")
             begun.add(id(value))
+            if len(begun) > _MAX_DEPTH:
+                raise ValueError(f"its lists are nested more than {_MAX_DEPTH} deep")
             stack += missing
         else:
+            begun.discard(id(value))
             counts[id(value)] = min(_MAX_BYTES * _MOST_PER_BYTE, len(inner) + sum(counts[id(part)] for part in parts))
             stack.pop()
     return counts[id(values)]

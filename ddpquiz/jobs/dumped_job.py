@@ -10,14 +10,14 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Began, Ended, Event, Issued, Started, decode, encode, when
 from ddpquiz.events.formatting import format_ranks
 from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
-from ddpquiz.jobs.dump_file import COALESCED, WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
+from ddpquiz.jobs.dump_file import COALESCED, WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader, rank_of
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.plural import plural
 
@@ -27,27 +27,49 @@ _MOVING = 1.0  # seconds; a job that issued an operation so shortly before its d
 
 
 def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
-    """What the dumps of a job's ranks hold; UserError names a file that cannot be read.
+    """What the dumps of a job's ranks hold; UserError says what is wrong with a file if none can be read.
 
-    `ranks` is the size of the job if the user knows it: dumps do not always show it.
+    `ranks` is the size of the job if the user knows it: dumps do not always show it. A dump that cannot be read is
+    left out, with a note.
     """
     if not paths:
         raise UserError("There are no Flight Recorder dumps to read.")
     reader, dumps = DumpReader(), dict[int, Dump]()
+    unread: dict[Path, UserError] = {}
     for path in paths:
-        dump = reader.read(path)
+        try:
+            dump = reader.read(path)
+        except UserError as wrong:
+            unread[path] = wrong
+            continue
         dumps[dump.rank] = _merge(dumps[dump.rank], dump) if dump.rank in dumps else dump
-    dumps = dict(sorted(dumps.items()))
-    return _DumpedJob(dumps, ranks).record()
+    if not dumps:
+        raise next(iter(unread.values()))
+    record = _DumpedJob(dict(sorted(dumps.items())), ranks, {*map(_rank_in_name, unread)}).record()
+    ranks_unread = tuple(rank for rank in record.missing if rank in map(_rank_in_name, unread))
+    notes = [f"A dump is left out: {wrong}" for wrong in unread.values()]
+    if ranks_unread:
+        notes.append(f"So what {format_ranks(ranks_unread)} did is not known.")
+    return replace(record, notes=(*record.notes, *notes), unread=ranks_unread)
+
+
+def _rank_in_name(path: Path) -> int | None:
+    """The rank that the name of a dump tells, whatever is in it."""
+    try:
+        return rank_of(path)
+    except UserError:
+        return None
 
 
 class _DumpedJob:
-    """Puts the dumps of a job together."""
+    """Puts the dumps of a job together; the dumps of the ranks `unread` are there, but cannot be read."""
 
-    def __init__(self, dumps: dict[int, Dump], ranks: int) -> None:
+    def __init__(self, dumps: dict[int, Dump], ranks: int, unread: Collection[int | None]) -> None:
         self.dumps = dumps
         self.ranks = max(ranks, *(dump.ranks for dump in dumps.values()))
         self._is_size_known = bool(ranks) or any(dump.groups or dump.gathers for dump in dumps.values())
+        while not self._is_size_known and self.ranks in unread:
+            self.ranks += 1
         for dump in dumps.values():
             _join_coalesced(dump)
         self.groups = _find_groups(dumps, self.ranks)
@@ -311,6 +333,12 @@ def _merge(first: Dump, second: Dump) -> Dump:
     """What two dumps of a rank hold together; only the later one if they have no operation in common."""
     earlier, later = sorted((first, second), key=_progress)
     known = {_key(entry): entry for entry in earlier.entries}
+    created = {key[:-1]: key[-1] for key in known}
+    if any(created.get(key[:-1], key[-1]) != key[-1] for key in map(_key, later.entries)):
+        raise UserError(
+            f"{first.path} and {second.path} are dumps of rank {first.rank} of two jobs, or of two starts of one job. "
+            "Name one job at a time."
+        )
     common = [entry for entry in later.entries if _key(entry) in known]
     if not common:
         return later

@@ -18,8 +18,9 @@ from ddpquiz.events.event import Began
 from ddpquiz.jobs import dumped_job, log_file, rank_files, ras, stacks
 from ddpquiz.jobs.dump_file import names_a_rank
 from ddpquiz.jobs.job_record import JobRecord, record_of_stacks
-from ddpquiz.jobs.log_file import LoggedError
+from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedNotice
 from ddpquiz.plural import plural
+from ddpquiz.safe_text import one_line
 
 _OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
 _DEPTH = 6  # folders; torchrun --log-dir makes four
@@ -59,16 +60,23 @@ def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
     notes: list[str] = []
     record: JobRecord | None = None
     if found.saved_runs:
+        _refuse_if_several(found.saved_runs)
         record = _read_saved_run(found.saved_runs[0])
-        notes += _left_out(found, found.saved_runs[1:] + found.recordings + found.dumps, "Only one run is read")
+        notes += _left_out(found, found.recordings + found.dumps, "Only one run is read")
     elif found.recordings:
+        ranks_in = _refuse_two_recordings(found.recordings, paths)
         record = rank_files.read_rank_files(*dict.fromkeys(path.parent for path in found.recordings))
+        if left_out := [path for path, of_path in ranks_in.items() if not of_path & {*record.present}]:
+            read = next(path for path in ranks_in if path not in left_out)
+            _refuse_if_several([read, left_out[0]])
         notes += _left_out(found, found.dumps, "Recordings say more than dumps")
     elif found.dumps:
         record = dumped_job.read_dumps(found.dumps, ranks)
     known = record.ranks if record and (found.saved_runs or found.recordings) else 0  # a recorder knows the size
     if found.logs or found.error_files:
         record = _with_logs(record, found, ranks)
+        if record.log:
+            _refuse_two_logs(record.log, found, paths)
     record = _with_ras(_with_stacks(record, found, ranks), found)
     if record and known:
         _check_size(record, known)
@@ -78,6 +86,60 @@ def read_job(paths: Path | Sequence[Path], ranks: int = 0) -> JobRecord:
         raise UserError(f"{', '.join(map(str, paths))} holds no records{held}. {_HOW}")
     notes += _left_out(found, found.others, "Files that are no records and no logs")
     return replace(record, notes=(*record.notes, *notes))
+
+
+_ONE = "Name one job at a time."
+
+
+def _refuse_if_several(jobs: Sequence[Path]) -> None:
+    """Raise UserError if there are several jobs: only one of them would be diagnosed."""
+    if len(jobs) > 1:
+        raise UserError(f"{jobs[0]} and {jobs[1]} are of two jobs. {_ONE}")
+
+
+def _refuse_two_recordings(recordings: Sequence[Path], named: Sequence[Path]) -> dict[Path, set[int]]:
+    """The ranks with a recording in each path that the user named; UserError if two of them are of two jobs."""
+    files: dict[str, Path] = {}
+    held: dict[Path, set[int]] = {}
+    for path in recordings:
+        if rank := re.fullmatch(r"rank-(\d+)(?:\.old)?\.jsonl", path.name):
+            held.setdefault(_named_above(path, named), set()).add(int(rank[1]))
+        other = files.setdefault(path.name, path)
+        if _named_above(path, named) != _named_above(other, named) and rank_files.are_of_two_jobs(other, path):
+            raise UserError(f"{other} and {path} are of two jobs. {_ONE}")
+    return held
+
+
+def _named_above(path: Path, named: Sequence[Path]) -> Path:
+    """The folder that the user named and that holds a file, or the folder of a file that was named itself."""
+    return next((each for each in named if each in path.parents), path.parent)
+
+
+def _refuse_two_logs(log: JobLog, found: _Found, named: Sequence[Path]) -> None:
+    """Raise UserError if a rank ended in two ways, in logs that the user named one beside the other.
+
+    torchrun may have restarted the ranks; then both may be of one job.
+    """
+    if any(isinstance(fact, LoggedNotice) and fact.kind == "restart" for fact in log.facts):
+        return
+    whose = {name: path for path, name in found.names.items()}
+    ends: dict[int, dict[Path, set[tuple[str, str]]]] = {}
+    for fact in log.facts:
+        if not isinstance(fact, LoggedError) or not fact.uncaught or fact.beside or fact.of_launcher:
+            continue
+        if fact.rank is not None and "attempt_" not in str(whose[fact.at.file]):
+            path = whose[fact.at.file]
+            by_path = ends.setdefault(fact.rank, {})
+            place = path if path in named else _named_above(path, named)
+            by_path.setdefault(place, set()).add((fact.error, fact.message))
+    for rank, by_path in ends.items():
+        (one, first), *others = by_path.items()
+        for other, second in others:
+            if not first & second:
+                raise UserError(
+                    f"Rank {rank} ended by different errors in {one} and {other}, as in two jobs. {_ONE} If they are "
+                    "of one job, name a folder that holds both."
+                )
 
 
 def _check_size(record: JobRecord, size: int) -> None:
@@ -167,12 +229,12 @@ def _find(paths: Sequence[Path]) -> _Found:
         inside = islice(_files_in(path, _DEPTH), _MOST_FILES + 1) if path.is_dir() else [path]
         known = {each.resolve() for each in found.names}
         for each in inside:
-            if each.resolve() not in known:
+            if not known or each.resolve() not in known:  # to resolve takes long
                 found.names[each] = str(each.relative_to(path)) if path.is_dir() else path.name
     if len(found.names) > _MOST_FILES:
         raise UserError(f"There are more than {_MOST_FILES:,} files. Name the folder of one job only.")
     often = Counter(found.names.values())
-    found.names = {path: str(path) if often[name] > 1 else name for path, name in found.names.items()}
+    found.names = {path: one_line(str(path) if often[name] > 1 else name) for path, name in found.names.items()}
     for path in found.names:
         _sort_in(found, path, is_named=path in paths)
     return found

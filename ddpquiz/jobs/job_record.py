@@ -18,7 +18,8 @@ class JobRecord:
     the end of what is known, infinity if the job is stuck for good. `seen` says it for single ranks, where their
     records end at different times. `notes` are sentences on what could not be read, and those that ranks wrote. `log`
     holds what plain logs say, `stacks` where ranks stood when somebody looked, and `ras` what NCCL knew of its
-    communicators then. `cut` are the ranks whose files end within a line.
+    communicators then. `cut` are the ranks whose files end within a line, and `unread` those whose files cannot be
+    read.
     """
 
     events: tuple[Event, ...]
@@ -33,6 +34,7 @@ class JobRecord:
     stacks: JobStacks | None = None
     ras: RasReport | None = None
     cut: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
 
     @property
     def is_unrecorded(self) -> bool:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.operation import MAX_LOGGED_RANKS
 from ddpquiz.events.source_text import frames_in, is_library
 
-_LONGEST_LINE = 1 << 16  # characters; longer ones are read in pieces
+_LONGEST_LINE = 1 << 15  # characters; of longer ones the first and the last are read
+_BLOCK = 1 << 20  # characters that are read at once
+_MOST_DULL = 10_000  # different lines that are remembered because they say nothing, so that they are read once
+_LONGEST_DULL = 100  # characters of such a line
 _LONGEST_MESSAGE = 40  # lines of an exception's message
 _LONGEST_TRACEBACK = 400  # lines
 _LONGEST_TEXT = 8000  # characters of a message
@@ -266,6 +269,11 @@ def _names_ranks(fact: LogFact) -> bool:
     return max(_ranks_of(fact), default=0) < MAX_LOGGED_RANKS
 
 
+def _may_say(text: str) -> bool:
+    """Whether a line may say something about a failure."""
+    return bool(_TRIGGER.search(text) or _TRIGGER_IN_FRONT.match(text))
+
+
 def _is_of_torch(text: str) -> bool:
     """Whether a logger of torch wrote a line; a script that uses absl begins its lines in the same way."""
     is_glog = text[:1] in "[IWEF" and bool(_GLOG.match(text))
@@ -319,8 +327,9 @@ _TRIGGER = re.compile(
     r"death signal|CANCELLED AT|restart|watchdog got stuck|Heartbeat monitor timed out|what\(\):|closing signal|"
     r"thread terminated with exception|exits with return code|"
     r"gloo/transport/|Error\b|ERROR\b|Exception\b|FATAL\b|"
-    r"Fatal Python error|^Failures:|^-- Process \d+ terminated|torch/distributed/elastic|^#\d"
-)
+    r"Fatal Python error|torch/distributed/elastic"
+)  # without `^`, which would make it twice as slow
+_TRIGGER_IN_FRONT = re.compile(r"Failures:|-- Process \d+ terminated|#\d")
 _OP = r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<elements>\d+))?"
 _WATCHDOG = re.compile(rf"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<sequence>\d+), {_OP}.*?"
                        r"\) ran for (?P<ms>\d+) milliseconds")  # fmt: skip
@@ -534,20 +543,19 @@ class _Reader:
         self._local: dict[int, int] = {}
         self._first = len(self._facts)
         self._told: Counter[str] = Counter()
+        self._dull: dict[str, _Text] = {}
         self._summary: dict[str, str] | None = None
         self._in_summary = self._is_root = False
         self._summary_error: _OpenError | None = None
         try:
             with path.open("r", encoding="utf-8", errors="replace", newline="\n") as file:
-                pieces = iter(partial(file.readline, _LONGEST_LINE), "")
-                labeled, pieces = _is_labeled(pieces)
-                number, whole = 1, True
-                for piece in pieces:
-                    for part in _parts(short_numbers(piece)):
-                        self._line(part, number, labeled=labeled)
-                    whole = piece.endswith("\n")
-                    number += whole
-                self._lines += number - whole
+                labeled, pieces = _is_labeled(_pieces(file))
+                number = 0
+                for number, piece in pieces:
+                    if not self._is_dull(piece):
+                        for part in _parts(short_numbers(piece)):
+                            self._line(part, number, labeled=labeled)
+                self._lines += number
         except OSError as wrong:
             raise UserError(f"{path} cannot be read: {wrong.strerror}.") from None
         self._end_summary()
@@ -593,7 +601,8 @@ class _Reader:
         if text.endswith(_TRACEBACK):
             self._begin(writer, raw, line, number, rank)
             return
-        if text.strip() and not _is_of_torch(text):
+        since = writer.lines_since
+        if is_said := bool(text.strip()) and not _is_of_torch(text):
             writer.note(text)
             writer.before = line
             if (writer.caused or writer.handling) and writer.bare is not None:
@@ -602,9 +611,31 @@ class _Reader:
             at = LogLine(self._file, number, text.strip(), line.second, line.is_timed)
             error = _OpenError(at, rank, error=bare[1], message=[bare[2]], uncaught=True)
             writer.bare = error.fact()
-        if _TRIGGER.search(text):
+        if _may_say(text):
             said = _GLOG_FRONT.sub("", text).strip()[:400]
             self._say(writer, line, LogLine(self._file, number, said, line.second, line.is_timed), rank)
+        else:
+            self._remember(raw, line, is_noted=writer.lines_since > since, is_said=is_said)
+
+    def _remember(self, raw: str, line: _Text, *, is_noted: bool, is_said: bool) -> None:
+        """Remember a line that says nothing of its own, so that the same line is not looked at again."""
+        if line.logged or len(raw) > _LONGEST_DULL or len(self._dull) == _MOST_DULL or line.text != raw:
+            return
+        if is_noted == is_said:
+            self._dull[raw] = line if is_said else line._replace(text="")
+
+    def _is_dull(self, piece: str) -> bool:
+        """Note a line that was read before and says nothing of its own; return whether it is one."""
+        line = self._dull.get(piece)
+        if line is None:
+            return False
+        writer = self._writers[self._file_rank]
+        if writer.open or writer.bare or (self._in_summary and line.text):
+            return False
+        if line.text:
+            writer.lines_since += 1
+            writer.before = line
+        return True
 
     def _writer_of(self, line: _Text) -> tuple[int | None, _Writer]:
         """Which rank wrote a line, as far as it is known, and what was read of that writer."""
@@ -636,7 +667,7 @@ class _Reader:
         elif error.in_message:
             belongs = error.add_to_message(line)
             if belongs:
-                return not _TRIGGER.search(line.text) or bool(_MISMATCH.search(line.text))
+                return not _may_say(line.text) or bool(_MISMATCH.search(line.text))
         else:
             belongs = error.add_frame(line.text, number)
             if belongs and error.in_message:
@@ -900,18 +931,39 @@ def _parts(piece: str) -> Iterable[str]:
     return [part for part in piece.split("\r") if part.strip()]
 
 
-def _is_labeled(pieces: Iterator[str]) -> tuple[bool, Iterator[str]]:
+def _pieces(file: IO[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers. Of a long line come the ends of each block."""
+    number, rest = 1, ""
+    while block := file.read(_BLOCK):
+        *lines, rest = (rest + block).split("\n")
+        for line in lines:
+            if len(line) <= _LONGEST_LINE:
+                yield number, line
+            else:
+                yield from ((number, end) for end in _ends(line))
+            number += 1
+        if len(rest) > 2 * _LONGEST_LINE:
+            *ends, rest = _ends(rest)
+            yield from ((number, end) for end in ends)
+    if rest:
+        yield from ((number, end) for end in _ends(rest))
+
+
+def _ends(line: str) -> Iterator[str]:
+    """The parts that a progress bar writes over each other; of a long one the first and the last characters."""
+    for part in line.split("\r"):
+        yield part[:_LONGEST_LINE]
+        if len(part) > _LONGEST_LINE:
+            yield part[max(_LONGEST_LINE, len(part) - _LONGEST_LINE) :]
+
+
+def _is_labeled(pieces: Iterator[tuple[int, str]]) -> tuple[bool, Iterator[tuple[int, str]]]:
     """Whether srun put the task in front of each line, by the first lines; and all lines."""
-    first = [piece for _, piece in zip(range(50), pieces, strict=False)]
-    written = [piece for piece in first if piece.strip()]
+    first = [*islice(pieces, 50)]
+    written = [piece for _, piece in first if piece.strip()]
     labels = [label for piece in written if (label := _LABEL.match(piece))]
     is_labeled = len(written) > 2 and len(labels) > 0.9 * len(written)
-
-    def every() -> Iterator[str]:
-        yield from first
-        yield from pieces
-
-    return is_labeled, every()
+    return is_labeled, chain(first, pieces)
 
 
 def read_error_file(values: object, name: str, rank: int | None) -> LoggedError | None:
@@ -936,6 +988,29 @@ def add_errors(log: JobLog, errors: Sequence[LoggedError], names: Sequence[str])
         log, facts=(*log.facts, *errors), seen=seen, ranks=max(log.ranks, max(seen, default=0) + 1),
         files=(*log.files, *names),
     )  # fmt: skip
+
+
+def since_restart(log: JobLog, restarts: int) -> JobLog:
+    """The logs of a job without what was written before its ranks were restarted for the last time.
+
+    torchrun tells each failure that leads to a restart. That it restarts, it writes only if it logs at level INFO.
+    """
+    if not restarts:
+        return log
+    failures: defaultdict[str, list[int]] = defaultdict(list)
+    begin: defaultdict[str, int] = defaultdict(int)
+    for fact in log.facts:
+        if isinstance(fact, LoggedExit) and fact.first and fact.is_local:
+            failures[fact.at.file].append(fact.at.number)
+        if isinstance(fact, LoggedNotice) and fact.kind == "restart":
+            begin[fact.at.file] = max(begin[fact.at.file], fact.at.number)
+    for file, numbers in failures.items():
+        begin[file] = max([begin[file], *numbers[restarts - 1 : restarts]])
+
+    def is_later(fact: LogFact) -> bool:
+        return fact.at.number > begin[fact.at.file]
+
+    return replace(log, facts=tuple(filter(is_later, log.facts)), went_on=tuple(filter(is_later, log.went_on)))
 
 
 def parse_log_json(text: bytes) -> object:

@@ -9,18 +9,16 @@ before all have entered.
 from __future__ import annotations
 
 import math
-import os
 import re
-import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import (
@@ -46,6 +44,7 @@ from ddpquiz.events.operation import ANY_SOURCE, POINT_TO_POINT, ROOTED, Operati
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.saved_run import MAX_LINE
 from ddpquiz.jobs.job_record import JobRecord
+from ddpquiz.jobs.rank_process import Liveness, ProcessSpace, find_process
 
 _SOURCE = "ddpquiz.record"
 _FILE = re.compile(r"rank-(\d{1,4})(?:\.old)?\.jsonl")
@@ -95,19 +94,18 @@ def read_rank_files(folder: Path, *others: Path) -> JobRecord:
     )
 
 
-Liveness = Literal["runs", "gone", "unknown"]
 _LONG_SILENT = 60.0  # seconds; a process that lives writes each second, but clocks of machines may differ
 
 
 def find_unended(record: JobRecord, state: RunState) -> dict[int, Liveness]:
     """Whether the process of a rank still runs, for each rank whose record does not say how it ended.
 
-    It is looked up now, on this machine; of a process of another machine, only a long silence tells, and of a job that
-    was saved, nothing. Empty for a job that no recorder recorded.
+    It is looked up now, on this machine; of a process that cannot be seen from here, only a long silence tells, and of
+    a job that was saved, nothing. Empty for a job that no recorder recorded.
     """
     recorded = {event.rank: event for event in record.events if isinstance(event, Recorded)}
     told = state.exited.keys() | state.raised.keys() | state.finished.keys()
-    here = Clock(socket.gethostname()[:200], _boot())
+    here = ProcessSpace.here()
     return {
         rank: "unknown"
         if state.end
@@ -117,29 +115,11 @@ def find_unended(record: JobRecord, state: RunState) -> dict[int, Liveness]:
     }
 
 
-def _boot() -> str:
-    """The boot of this machine, as the recorder writes it."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
-
-
-def _liveness(recorded: Recorded, pid: int, lasted: float, here: Clock) -> Liveness:
+def _liveness(recorded: Recorded, pid: int, lasted: float, here: ProcessSpace) -> Liveness:
     """Whether a process runs whose record ends after `lasted` seconds."""
-    if here.boot and pid and Clock(recorded.host, recorded.boot) == here:
-        return "runs" if _is_process(pid, recorded.clock) else "gone"
-    return "gone" if time.time() - (recorded.wall + lasted) > _LONG_SILENT else "unknown"
-
-
-def _is_process(pid: int, began_by: float) -> bool:
-    """Whether a process runs that began before this moment of the monotonic clock: its number may be another's now."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except OSError:
-        return False
-    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
-    return fields[0] not in "ZX" and int(fields[19]) / os.sysconf("SC_CLK_TCK") <= began_by + slept
+    seen = find_process(recorded, pid, here)
+    is_silent = time.time() - (recorded.wall + lasted) > _LONG_SILENT
+    return "gone" if seen == "unknown" and is_silent else seen
 
 
 def _ranks_in(folders: Sequence[Path]) -> dict[int, Path]:
@@ -156,6 +136,23 @@ def _ranks_in(folders: Sequence[Path]) -> dict[int, Path]:
     except OSError as wrong:
         raise UserError(f"{folders[0]} cannot be read: {wrong.strerror}.") from None
     return found
+
+
+def are_of_two_jobs(one: Path, other: Path) -> bool:
+    """Whether two files of a rank were begun by two processes, and not because the ranks were restarted."""
+    first, second = _beginning(one), _beginning(other)
+    return bool(first and second) and first != second and first[0] == second[0]
+
+
+def _beginning(path: Path) -> tuple[object, ...]:
+    """The restart with which a file of a rank begins, and by which process; empty if the file does not say it."""
+    try:
+        _, started, recorded = (decode(line) for line in islice(_lines(path), 3))
+    except ValueError:
+        return ()
+    if not isinstance(started, Started) or not isinstance(recorded, Recorded):
+        return ()
+    return started.restart, started.pid, recorded.host, recorded.clock
 
 
 def _written(folder: Path, rank: int) -> float:

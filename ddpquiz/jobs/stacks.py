@@ -71,7 +71,7 @@ class _Look:
         """The frames of the main thread, which is the one that runs the script from its first line."""
         if self.main in self.threads:
             return tuple(self.threads[self.main])
-        of_script = [frames for frames in self.threads.values() if frames and frames[-1].name == "<module>"]
+        of_script = [frames for frames in self.threads.values() if frames and frames[-1].name in _BEGINS]
         return tuple(next(iter([*of_script, *self.threads.values()]), ()))
 
 
@@ -97,6 +97,7 @@ _OURS = b'{"event": "stacks"'
 _SPIED = re.compile(rb"Process \d+: [^\n]*\nPython v")
 _SERVED = re.compile(rb"(?:PARTIAL DATA: [^\n]*\n(?:  Rank [^\n]*\n)*\s*)?=== Rank \d+: [^\n]* ===\n")
 _DUMPED = b"(most recent call first)"
+_BEGINS = ("<module>", "_run_module_as_main")  # the outermost function of a script, and of a module started with -m
 _NO_RANK = re.compile(  # torchrun, and what a rank starts
     r"torch/distributed/(?:launcher|elastic)/|torch/utils/data/_utils/worker\.py|multiprocessing/resource_tracker\.py"
     r"|torch/_inductor/compile_worker/"
@@ -116,7 +117,7 @@ def read_stacks(paths: Sequence[Path], names: Sequence[str], ranks: int = 0) -> 
         for look in _looks_in(path, name, jobs):
             if any(_NO_RANK.search(frame.file) for frame in look.main_thread()):
                 continue
-            if look.rank is None and look.pid != of_file.get(path):  # a number in a name may be that of the process
+            if look.rank is None and of_file.get(path) != (look.pid or None):  # a number may be that of the process
                 look.rank = of_file.get(path)
             looks.append(look)
             if len(looks) > _MOST_LOOKS:

@@ -105,3 +105,71 @@ def test_a_rank_is_late_only_if_its_dump_is_not_older_than_what_the_others_did(w
         os.utime(path, ns=(moment, moment))
     found = verdict(read_job(tmp_path))
     assert (found.fault, found.culprits) == (fault, (0,) if fault == "late" else ())
+
+
+@pytest.fixture
+def waited(tmp_path):
+    """Ranks 0 and 1 wait in a second call, for rank 2 of which the dump shows the first call only."""
+    for rank in range(3):
+        entries = [gloo("barrier", 1, retired=True), *([gloo("all_reduce", 2, retired=False)] if rank < 2 else [])]
+        (tmp_path / f"trace_{rank}").write_text(json.dumps(dump(entries)))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (b"", "is empty: the rank ended before its dump was written. Leave the file out."),
+        (b"\x80\x02}", "cannot be read as a Flight Recorder dump: it is an incomplete or damaged pickle."),
+        (b'{"version": "1.0", "entries": []}', "its format has version '1.0', but ddpquiz reads version 2."),
+    ],
+)
+def test_a_dump_that_cannot_be_read_is_left_out_and_its_rank_is_neither_blamed_nor_acquitted(held, why, waited):
+    before = verdict(read_job(waited))
+    assert (before.fault, before.culprits) == ("late", (2,))
+    (waited / "trace_2").write_bytes(held)
+    record = read_job(waited)
+    assert (record.ranks, record.present, record.unread) == (3, (0, 1), (2,))
+    assert record.notes[-2].startswith(f"A dump is left out: {waited / 'trace_2'} ")
+    assert why in record.notes[-2]
+    assert record.notes[-1] == "So what rank 2 did is not known."
+    found = verdict(record)
+    assert (found.fault, found.culprits) == ("unknown", ())
+    assert found.sentence == snapshot("Ranks 0 and 1 wait in all_reduce for rank 2: it left no readable dump.")
+    assert found.limits == snapshot(
+        ("What it did is in a dump that cannot be read, so whether it is the cause is not known.",)
+    )
+
+
+def test_where_one_dump_cannot_be_read_and_another_one_is_missing_only_the_missing_rank_is_named(waited):
+    (waited / "trace_1").write_bytes(b"")
+    (waited / "trace_2").unlink()
+    found = verdict(read_job(waited, ranks=3))
+    assert (found.fault, found.culprits) == ("absent", (2,))
+    assert found.sentence == snapshot(
+        "Rank 0 waits in all_reduce for ranks 1 and 2: rank 1 left no readable dump; rank 2 left no record."
+    )
+
+
+def test_calls_that_fit_are_no_good_news_where_a_dump_cannot_be_read(waited):
+    for rank in (0, 1):
+        path = waited / f"trace_{rank}"
+        path.write_text(json.dumps(dump([gloo("barrier", 1, retired=True)])))
+        moment = BEGIN + 10 * MILLISECOND
+        os.utime(path, ns=(moment, moment))
+    assert verdict(read_job(waited)).fault == "none"
+    (waited / "trace_2").write_bytes(b"")
+    found = verdict(read_job(waited))
+    assert (found.fault in ("quiet", "unknown"), found.culprits) == (True, ())
+
+
+def test_an_odd_file_adds_no_ranks_and_dumps_of_which_none_can_be_read_are_refused(waited):
+    (waited / "trace_900").write_bytes(b"")
+    (waited / "trace_99999").write_bytes(b"")
+    record = read_job(waited)
+    assert (record.ranks, record.unread, record.present) == (3, (), (0, 1, 2))
+    assert len([note for note in record.notes if note.startswith("A dump is left out: ")]) == 2
+    for rank in range(3):
+        (waited / f"trace_{rank}").unlink()
+    with pytest.raises(UserError, match="is empty"):
+        read_job(waited)

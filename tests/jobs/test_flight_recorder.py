@@ -265,5 +265,6 @@ NCCL = Path(__file__).parent.parent / "data/nccl"  # logs and dumps of real jobs
 def test_groups_that_ranks_use_in_opposite_orders_are_named_where_the_calls_read_the_same():
     job = read_dumps(sorted(NCCL.joinpath("order_timeout").glob("trace_*")))
     assert diagnose_job(job, RunState.after(job.events)).sentence == (
-        "Rank 1 called all_reduce at job.py:13 for group 2 where rank 0 called all_reduce at job.py:13 for group 1."
+        "Ranks wait for each other in different groups: rank 0 for rank 1 in all_reduce at job.py:13 (group 1 of ranks 0 "
+        "and 1); rank 1 for rank 0 in all_reduce at job.py:13 (group 2 of ranks 0 and 1)."
     )

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ddpquiz.diagnosis.alike_ranks import alike_ranks
-from ddpquiz.events.event import Began, Ended, Exited, Issued, Raised
+from ddpquiz.events.event import Alive, Began, Ended, Exited, Issued, MemoryPeak, Raised, ScriptFinished
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.inside.rank_writer import RankWriter
@@ -50,6 +50,7 @@ def test_ranks_that_are_in_the_same_operation_and_line_are_put_together():
     for rank in range(4):
         state.add(Issued(1.0, rank, 1 + rank, operation(9 if rank < 3 else 11, 6)))
     state.add(Ended(2.0, 3, 4))
+    state.add(MemoryPeak(2.0, 4, 0, 1 << 20, 0))
     state.add(Exited(2.0, 4, 0))
     groups = alike_ranks(state, present=range(5))
     assert [(each.ranks, each.doing, each.line, each.calls) for each in groups] == [
@@ -59,6 +60,25 @@ def test_ranks_that_are_in_the_same_operation_and_line_are_put_together():
         ((5,), "no record yet", 0, (0, 0)),
     ]
     assert alike_ranks(state, range(5), gone=(3,))[1].doing == "its process is gone"
+
+
+def test_a_rank_has_finished_only_if_it_came_to_the_end_of_its_script():
+    """Like os._exit(0) in the middle, and like a rank that waits for a thread of its own."""
+    state = RunState()
+    state.add(Began("/train.py", (), 4, "cpu", "gloo", ""))
+    state.add(Alive(1.0, 0, "/train.py", 5))
+    state.add(Exited(2.0, 0, 0))
+    state.add(Alive(1.0, 1, "/train.py", 6, "thread.join()"))
+    state.add(ScriptFinished(1.0, 2, 0))
+    state.add(MemoryPeak(2.0, 3, 0, 1 << 20, 0))
+    state.add(Exited(2.0, 3, 3))
+    groups = alike_ranks(state, present=range(4))
+    assert [(each.ranks, each.doing, each.line) for each in groups] == [
+        ((0,), "exited with status 0", 5),
+        ((1,), "waits in `thread.join()`", 6),
+        ((2,), "has come to the end of its script", 0),
+        ((3,), "exited with status 3", 0),
+    ]
 
 
 def test_a_job_of_more_than_16_ranks_is_drawn_in_groups_and_a_smaller_one_in_lanes(job, tmp_path):
@@ -86,11 +106,12 @@ def test_in_a_pipe_an_empty_folder_is_waited_for_and_the_end_of_the_job_brings_t
     assert "A rank is dead\nRanks 0 and 1 raised ValueError: bad batch" in text
 
 
-def test_a_process_of_this_machine_that_is_gone_has_ended(job, tmp_path, monkeypatch):
+def test_a_process_of_this_machine_that_is_gone_has_ended(job, tmp_path):
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    monkeypatch.setattr(os, "getpid", lambda: child.pid)
     job(0, [3], 1)
+    path = tmp_path / "rank-0.jsonl"
+    path.write_text(path.read_text().replace(f'"pid": {os.getpid()},', f'"pid": {child.pid},'))
     follower = JobFollower(tmp_path)
     follower.read()
     assert follower.gone == {0}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.diagnosis.log_diagnosis import diagnose_log
+from ddpquiz.jobs import log_file
 from ddpquiz.jobs.job_reader import read_job
 from ddpquiz.jobs.log_file import LoggedError, LoggedExit, LoggedProgress, LoggedWait, read_logs
 
@@ -245,6 +246,11 @@ def test_a_time_limit_of_slurm_stops_a_job(tmp_path):
 KEY = 'Traceback (most recent call last):\n  File "/home/user/train.py", line {}, in <module>\n    x[0]\nKeyError: {}\n'
 
 
+LOST = (
+    'Traceback (most recent call last):\n  File "a.py", line 8, in <module>\nRuntimeError: Connection closed by peer\n'
+)
+
+
 def at(moment, text):
     return "".join(f"2026-11-27 08:00:{moment:02} {line}\n" for line in text.splitlines())
 
@@ -252,20 +258,20 @@ def at(moment, text):
 def test_the_first_of_two_errors_is_the_one_with_the_earlier_time(tmp_path):
     found = diagnose_log(read(tmp_path, {"rank0.log": at(30, KEY.format(9, 0)), "rank1.log": at(0, KEY.format(7, 0))}))
     assert found.culprits == (1,)
-    assert found.limits == ("Rank 0 raised KeyError later.",)
+    assert found.limits[1:] == ("Rank 0 raised KeyError later.",)
 
 
 def test_an_error_without_a_time_may_have_come_later_than_the_line_before(tmp_path):
     early, late = at(0, "step 1") + KEY.format(7, 0), at(30, "step 9") + KEY.format(9, 0)
     found = diagnose_log(read(tmp_path, {"rank0.log": late, "rank1.log": early}))
     assert found.culprits == (1,)
-    assert found.limits == ("Rank 0 raised KeyError too; the logs do not show which of them was first.",)
+    assert found.limits[1:] == ("Rank 0 raised KeyError too; the logs do not show which of them was first.",)
 
 
 def test_two_errors_of_which_none_is_surely_the_first_are_both_told(tmp_path):
     found = diagnose_log(read(tmp_path, {"rank0.log": KEY.format(9, 0), "rank1.log": KEY.format(7, 0)}))
     assert found.culprits == (0,)
-    assert found.limits == ("Rank 1 raised KeyError too; the logs do not show which of them was first.",)
+    assert found.limits[1:] == ("Rank 1 raised KeyError too; the logs do not show which of them was first.",)
 
 
 def test_equal_errors_of_many_ranks_are_told_once(tmp_path):
@@ -311,10 +317,36 @@ def test_a_worker_of_a_data_loader_shows_the_line_of_the_dataset(tmp_path):
 
 
 def test_a_rank_that_nobody_names_stays_unknown(tmp_path):
-    found = diagnose_log(read(tmp_path, KEY.format(7, 0)))
+    lost = "".join(f"[rank0]: {line}\n" for line in LOST.splitlines())
+    found = diagnose_log(read(tmp_path, KEY.format(7, 0) + lost))
     assert (found.fault, found.culprits) == ("dead", ())
     assert found.sentence.startswith("A rank raised KeyError at train.py:7")
     assert found.limits[0].startswith("The lines do not say which rank wrote them")
+
+
+@pytest.mark.parametrize(
+    ("file", "culprits", "whose"), [("rank1.log", (1,), "the log of rank 1"), ("a", (), "this log")]
+)
+def test_an_exception_that_ends_a_log_may_have_been_printed_by_a_handler(tmp_path, file, culprits, whose):
+    """What traceback.print_exc() prints looks like what Python prints at the end."""
+    found = diagnose_log(read(tmp_path, {file: f"step 1\n{KEY.format(7, 0)}"}))
+    assert (found.fault, found.culprits) == ("unknown", culprits)
+    assert found.sentence == f"The last thing in {whose} is an exception: KeyError at train.py:7: 0"
+    assert found.limits[0].startswith("The log does not say whether the rank ended by it")
+    assert found.evidence == (f"{file}:5: KeyError: 0",)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        LOST,
+        "W1127 08:43:15.992000 829 torch/distributed/elastic/multiprocessing/api.py:1012] Sending process 846 closing signal SIGTERM\n",
+    ],
+    ids=["another rank lost it", "its launcher ends the others"],
+)
+def test_an_exception_that_ends_a_log_ended_its_rank_if_another_log_shows_that(tmp_path, more):
+    found = diagnose_log(read(tmp_path, {"rank1.log": KEY.format(7, 0), "rank0.log": more}))
+    assert (found.fault, found.culprits) == ("dead", (1,))
 
 
 HEALTHY = [
@@ -350,6 +382,68 @@ def test_a_damaged_log_is_read_as_far_as_it_goes(tmp_path, seed):
     found = diagnose_log(read_logs([path], ["log"]))
     assert found.sentence
     assert all(line.startswith("log:") for line in found.evidence)
+
+
+# Large logs, and lines that say nothing.
+
+CHAIN = """Traceback (most recent call last):
+  File "t.py", line 1, in f
+KeyError: 1
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "t.py", line 2, in g
+OSError: 2
+"""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_lines_that_are_read_once_because_they_say_nothing_change_no_fact(tmp_path, monkeypatch, seed):
+    choose = random.Random(seed)
+    lines = choose.choice(sorted(DATA.glob("*/*/log"))).read_text("utf-8").splitlines(keepends=True)
+    dull = ["\n", "   \n", "x\n", "a line\n", "[E x\n", "frame #1\n", "  File x\n", "Failures:\n", CHAIN, *lines]
+    for _ in range(200):
+        lines.insert(choose.randrange(len(lines) + 1), choose.randrange(1, 4) * choose.choice(dull))
+    once = read(tmp_path, "".join(lines))
+    monkeypatch.setattr(log_file, "_MOST_DULL", 0)
+    assert read(tmp_path, "".join(lines)) == once
+
+
+LARGE = {
+    "empty lines": "\n" * 200_000,
+    "empty lines in a summary": "Failures:\n" + "\n" * 200_000,
+    "two lines": "x\ny\n" * 100_000,
+    "one line": "x" * 6_000_000,
+    "a progress bar": "  5%|#    | 1/20\r" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_error_after_much_that_says_nothing_is_found(tmp_path, name):
+    text = LARGE[name]
+    path = tmp_path / "log"
+    path.write_text(text + f"\n{RAISED}", "utf-8", newline="")
+    log = read_logs([path], ["log"])
+    assert log.lines == text.count("\n") + 1 + RAISED.count("\n")
+    assert diagnose_log(log).culprits == diagnose_log(read(tmp_path, RAISED)).culprits
+
+
+def test_both_ends_of_a_long_line_are_read(tmp_path):
+    long = "x" * 3_000_000
+    log = read(tmp_path, f"step 1\n[rank1]: ValueError: {long}\n{long}\r[rank2]: KeyError: 3\r{long} NCCL WARN lost\n")
+    assert [(str(fact.at)[:12], fact.rank) for fact in log.facts] == [
+        ("log:2: Value", 1), ("log:3: KeyEr", 2), ("log:3: xxxxx", None),
+    ]  # fmt: skip
+
+
+def test_tracebacks_of_very_many_ranks_are_all_judged(tmp_path):
+    text = "".join(
+        f"[rank{rank}]: {line}\n"
+        for rank in range(3_000)
+        for line in ("Traceback (most recent call last):", '  File "/a/b.py", line 3, in f', f"ValueError: {rank}")
+    )
+    assert diagnose_log(read(tmp_path, text)).culprits == tuple(range(3_000))
 
 
 # Ranks that say nothing.

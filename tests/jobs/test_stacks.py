@@ -78,6 +78,30 @@ def test_what_a_rank_started_does_not_count(tmp_path):
     assert judge(tmp_path)[1].sentence == TOLD
 
 
+def test_the_main_thread_of_a_module_is_found_among_the_threads_of_a_recorded_rank(tmp_path):
+    """faulthandler lists the newest thread first, and `-m ddpquiz.record` is run by runpy."""
+    inside = "/venv/lib/python3.11/site-packages/ddpquiz/ranks/inside"
+    threading = "/usr/lib/python3.11/threading.py"
+    script = tmp_path / "train.py"
+    script.write_text("\n\nwork.wait()\nx = load()\n")
+    for rank, line in enumerate((3, 4, 3)):
+        wrapper = f'  File "{inside}/recorder.py", line 203 in wait\n' if line == 3 else ""
+        (tmp_path / f"rank{rank}.txt").write_text(
+            "Thread 0x00007f0000000002 (most recent call first):\n"
+            f'  File "{inside}/rank_writer.py", line 240 in _show_that_it_lives\n'
+            f'  File "{threading}", line 1002 in _bootstrap\n\n'
+            f"Thread 0x00007f0000000001 (most recent call first):\n{wrapper}"
+            f'  File "{script}", line {line} in <module>\n'
+            f'  File "{inside}/job_recorder.py", line 195 in _run_as_main\n'
+            '  File "<frozen runpy>", line 198 in _run_module_as_main\n'
+        )
+    found = judge(*sorted(tmp_path.glob("rank*.txt")))[1]
+    assert (found.fault, found.culprits) == ("late", (1,))
+    assert found.sentence == (
+        "Ranks 0 and 2 are in `work.wait()` at train.py:3. Rank 1 is not there: it is in the script at train.py:4."
+    )
+
+
 def test_a_crash_that_faulthandler_wrote_is_the_end_of_a_rank_and_no_look_at_it():
     record, found = judge(DATA.parent / "logs/segfault")
     assert record.stacks is None

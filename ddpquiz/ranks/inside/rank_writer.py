@@ -8,7 +8,6 @@ the operation: what is written stays, whatever ends the process.
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import os
 import signal
-import socket
 import sys
 import time
 from contextlib import suppress
@@ -32,6 +31,7 @@ from ddpquiz.events.event import (
     encode,
 )
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
+from ddpquiz.jobs.rank_process import ProcessSpace
 from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, PreparedCall, identity, move_up
 from ddpquiz.ranks.inside.main_thread import MainThread
 
@@ -266,8 +266,9 @@ class RankWriter(EventWriter):
 
     def _header(self, file: _RankFile) -> str:
         """What a file begins with: what must be known of all that came before it."""
+        here = ProcessSpace.here()
         recorded = Recorded(
-            0.0, self.rank, socket.gethostname()[:200], boot_id(), clock=self.epoch, wall=self._wall, number=file.number
+            0.0, self.rank, here.host, here.boot, clock=self.epoch, wall=self._wall, number=file.number, pids=here.pids
         )
         now = self.now()
         dropped = [
@@ -299,11 +300,3 @@ class RankWriter(EventWriter):
 
     def _count_of(self, channel: _Channel) -> list[int]:
         return self._issued.setdefault(channel, [0])
-
-
-def boot_id() -> str:
-    """What tells this boot of the machine from others; nothing where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""

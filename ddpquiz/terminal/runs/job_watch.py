@@ -3,8 +3,6 @@
 The files of its ranks are read again and again; `JobFollower` says what they hold, and whether the job goes on.
 """
 
-import os
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_files import read_rank_files
+from ddpquiz.jobs.rank_process import ProcessSpace, find_process
 from ddpquiz.plural import plural
-from ddpquiz.ranks.inside.rank_writer import boot_id
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import columns, section, show, shown_path
@@ -46,8 +44,8 @@ class JobFollower:
         self.gone: frozenset[int] = frozenset()  # ranks whose process on this machine has ended
         self._seen: dict[Path, int] = {}  # size of each file
         self._changed_at = self._next_look = 0.0
-        self._hosts: dict[int, tuple[str, str]] = {}  # machine of each rank, and its boot
-        self._here = socket.gethostname()[:200], boot_id()
+        self._recorded: dict[int, Recorded] = {}  # of each rank, that of its last process
+        self._here = ProcessSpace.here()
 
     def read(self) -> bool:
         """Read the files if they have grown; return whether anything is new."""
@@ -59,7 +57,10 @@ class JobFollower:
         if is_new:
             self._seen, self._changed_at = sizes, now
             self._read_all()
-        gone = frozenset(rank for rank, pid in self.state.pids.items() if self._is_gone(rank, pid))
+        gone = frozenset(
+            rank for rank, recorded in self._recorded.items()
+            if find_process(recorded, self.state.pids.get(rank, 0), self._here) == "gone"
+        )  # fmt: skip
         if gone != self.gone:
             self.gone, self._changed_at, is_new = gone, now, True
         self._next_look = time.monotonic() + max(_FOLDER_PACE, (time.monotonic() - now) / _SHARE)
@@ -87,30 +88,9 @@ class JobFollower:
     def _read_all(self) -> None:
         if not any(self._seen.values()):
             return
-        record, state = read_rank_files(self.folder), RunState()
-        for event in record.events:
-            state.add(event)
-            if isinstance(event, Recorded):
-                self._hosts[event.rank] = event.host, event.boot
-        self.record, self.state = record, state
-
-    def _is_gone(self, rank: int, pid: int) -> bool:
-        if self._hosts.get(rank) != self._here or not pid:
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return False
+        record = read_rank_files(self.folder)
+        self._recorded = {event.rank: event for event in record.events if isinstance(event, Recorded)}
+        self.record, self.state = record, RunState.after(record.events)
 
 
 _MOST_LANES = 16  # ranks that have a lane each; more are put together
@@ -192,7 +172,7 @@ class JobScreen(RunScreen):
 def _wait_for_records(follower: JobFollower, console: Console) -> None:
     follower.read()
     if follower.record is None:
-        console.print(Text(f"Waiting for records in {plain(str(follower.folder))} ... (ctrl+c leaves)"), soft_wrap=True)
+        console.print(Text(f"Waiting for records in {shown_path(follower.folder)} ... (ctrl+c leaves)"), soft_wrap=True)
         console.file.flush()
     while follower.record is None:
         time.sleep(_PACE)
