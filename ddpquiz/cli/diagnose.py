@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -63,8 +62,7 @@ def diagnose(
         raise UserError(f"Logs hold no run to save as {save}. Save the verdict as a page (.html), or use --json.")
     state = RunState.after(record.events)
     verdict = diagnose_job(record, state)
-    if save:
-        _save_verdict(record, state, verdict, save)
+    unsaved = _save_verdict(record, state, verdict, save) if save else None
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         say(json.dumps(verdict.as_json() | known))
@@ -75,6 +73,8 @@ def diagnose(
         if summary and not record.is_unrecorded:
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
         show_diagnosis(Group(*page), verdict)
+    if unsaved:
+        raise unsaved
 
 
 def show_diagnosis(page: RenderableType, verdict: Diagnosis) -> None:
@@ -86,16 +86,20 @@ def show_diagnosis(page: RenderableType, verdict: Diagnosis) -> None:
 
 
 def _judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
-    """The events of a job, with an end that says what the verdict says."""
-    end = End(state.time, verdict.fault == "none", 0, 0, verdict.rank, verdict.whole, verdict.advice, verdict.concept)
-    recorded = [event for event in record.events if not isinstance(event, End)]
-    return [*recorded, replace(end, why="") if end.ok else end]
+    """The events of a job, with an end that says what the verdict says; of a job that still runs, no fault is known."""
+    ok, why = verdict.fault in ("none", "quiet"), "" if verdict.fault == "none" else verdict.whole
+    end = End(state.time, ok, 0, 0, verdict.rank, why, verdict.advice, verdict.concept)
+    return [*(event for event in record.events if not isinstance(event, End)), end]
 
 
-def _save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> None:
-    """Save a job with its verdict, and with where the time went."""
+def _save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> UserError | None:
+    """Save a job with its verdict, and with where the time went; return why that fails, for after the verdict."""
     report = [
         *diagnosis_sections(verdict, record),
         *summary_sections(summarize(state.timeline, state.time, state.script)),
     ]
-    saving.save(_judged(record, state, verdict), state, path, report)
+    try:
+        saving.save(_judged(record, state, verdict), state, path, report)
+    except UserError as wrong:
+        return wrong
+    return None

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ddpquiz.diagnosis.diagnosis import request
+from ddpquiz.diagnosis.rank_status import ends_reached, standing_in
 from ddpquiz.events.event import JOIN
 from ddpquiz.events.run_state import RunState
 
@@ -42,7 +43,8 @@ def _standing(state: RunState, rank: int, present: Collection[int], gone: Collec
         return f"raised {state.raised[rank].error}", *place
     if rank in state.exited:
         status = state.exited[rank].status
-        return ("has finished", "", 0) if status == 0 else (f"exited with status {status}", *place)
+        has_finished = status == 0 and rank in ends_reached(state)  # os._exit(0) leaves the script in the middle
+        return ("has finished", "", 0) if has_finished else (f"exited with status {status}", *place)
     if rank in gone:
         return "its process is gone", *place
     if state.communicates_in(rank) == JOIN:
@@ -50,4 +52,7 @@ def _standing(state: RunState, rank: int, present: Collection[int], gone: Collec
     if state.blocked_in(rank) and rank in state.last_call:
         operation = state.last_call[rank].operation
         return request(operation), operation.file, operation.line
-    return "computing", *place
+    if rank in state.finished:
+        return "has come to the end of its script", "", 0
+    stands = standing_in(rank, state)
+    return f"waits in {stands[0]}" if stands else "computing", *place

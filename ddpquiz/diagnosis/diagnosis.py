@@ -36,7 +36,7 @@ _CONCEPTS: dict[FaultKind, str] = {  # which concept explains a kind of fault, w
     "order": "hangs-desync",
     "signature": "hangs-desync",
     "late": "debug-tooling",
-    "dead": "elastic-restart",
+    "dead": "debug-tooling",
     "left": "uneven-inputs",
     "absent": "debug-tooling",
     "stopped": "cluster-operations",
@@ -102,9 +102,8 @@ class Diagnosis:
         """The name of the concept that explains what happened."""
         special = (concept for text, concept in _OF_ADVICE.items() if text in self.advice)
         calls = {operation for each in self.positions for operation in _OF_CALLS if operation in each.doing.split()}
-        if self.fault not in ("none", "quiet") and calls:
-            return _OF_CALLS[min(calls)]
-        return next(special, _CONCEPTS[self.fault])
+        of_call = _OF_CALLS[min(calls)] if self.fault not in ("none", "quiet") and calls else _CONCEPTS[self.fault]
+        return next(special, of_call)
 
     def as_json(self) -> dict[str, Any]:
         return {"event": "verdict"} | asdict(self) | {"concept": self.concept}
@@ -125,6 +124,10 @@ ADVICE = {
     "`ddpquiz where` on its machine shows where it is. If its file lies elsewhere, put it beside the others.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
+ONE_ORDER = (
+    "All ranks that are in the same groups must call in these groups in one order: choose an order of these lines, and "
+    "let all ranks keep it."
+)
 SMALLER = "Use a smaller model or batch"
 OTHER_TENSORS = (
     "The ranks come to that line with different tensors. Print their names and shapes there on each rank, and find out "
@@ -147,6 +150,22 @@ UNEVEN = (
     "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
     "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
     "exception), let all ranks decide that together: all-reduce the flag."
+)
+JOINED = (
+    "Leave that call out within Join, or make it after the `with`. If it is needed there, put it into a Joinable class "
+    "of your own, whose hook makes it for ranks that have no inputs left, and give an object of that class to Join too."
+)
+THREAD_ENDED = (
+    "Find out whether the rank waits there for what that thread was to do. Catch exceptions in the thread and hand "
+    "them to the main thread, so that they end the rank."
+)
+SAME_MESH = (
+    "All ranks must give the device mesh the same shape, dimensions and ranks: take its shape from values that are "
+    "equal on all ranks, and not from what one machine has."
+)
+RESUME = (
+    "The ranks were restarted: print the step at which each of them begins. If these differ, let all ranks agree on "
+    "one before the loop, such as the smallest of their saved steps (all_reduce with MIN), and load that step."
 )
 CUT_SHORT = (
     "Something ended that process in the middle of its script, with status 0: look for os._exit() in a thread or in "
@@ -175,14 +194,31 @@ PARTS = (
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
 
 _OF_ADVICE = {
+    RESUME: "elastic-restart",
     UNEVEN: "uneven-inputs",
+    JOINED: "uneven-inputs",
     MESSAGES: "point-to-point",
     COUNTED: "point-to-point",
     NEIGHBOR: "point-to-point",
     TAGS: "point-to-point",
     SIZES: "point-to-point",
     SMALLER: "training-memory",
-    ADVICE["raised"]: "debug-tooling",
+    SAME_MESH: "devicemesh-dtensor",
+    # Parts of the advice on known errors
+    "find_unused_parameters": "ddp-pitfalls",
+    "use_reentrant": "activation-checkpointing",
+    "DDP needs the same model": "ddp-mechanics",
+    "get_global_rank": "devicemesh-dtensor",
+    "init_process_group() before": "process-group-init",
+    "destroy_process_group() in between": "process-group-init",
+    "ss -ltnp": "process-group-init",
+    "Choose the device": "backends",
+    "LOCAL_RANK": "process-model",
+    "NCCL_DEBUG": "nccl-operations",
+    "docker: --shm-size": "data-loading",
+    "fewer workers": "data-loading",
+    "who sent it": "elastic-restart",
+    "often the kernel": "elastic-restart",
 }
 _OF_CALLS = {JOIN: "process-group-init", FORM: "process-group-init", "recv": "point-to-point", "send": "point-to-point"}
 
@@ -205,6 +241,10 @@ def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_be
 
 LONGER = (
     "If it needs that long, give the group a longer timeout: `timeout=` of init_process_group or new_group, as "
+    "`timedelta(minutes=30)`."
+)
+LONGER_BARRIER = (
+    "If it needs that long, give that call a longer timeout: `timeout=` of monitored_barrier, as "
     "`timedelta(minutes=30)`."
 )
 

@@ -19,9 +19,11 @@ from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
     CUT_SHORT,
     LONGER,
+    LONGER_BARRIER,
     MESSAGES,
     MIXED,
     MORE_CALLS,
+    RESUME,
     UNEVEN,
     Diagnosis,
     FaultKind,
@@ -32,14 +34,16 @@ from ddpquiz.diagnosis.diagnosis import (
     until_timeout,
     wait,
 )
-from ddpquiz.diagnosis.forming_groups import different_groups, late_in_forming, unlike_groups
+from ddpquiz.diagnosis.forming_groups import could_not_connect, different_groups, late_in_forming, unlike_groups
 from ddpquiz.diagnosis.mismatch_diagnosis import (
     MessageCounts,
     advise_extra,
+    call_within_join,
     changed_request,
     circular_wait,
     diagnose_mismatch,
     extra_call,
+    limit_of_tie,
     no_such_peer,
     unseen_root_mismatch,
 )
@@ -53,7 +57,15 @@ from ddpquiz.diagnosis.rank_status import (
     what_became_of,
 )
 from ddpquiz.diagnosis.ranks_at_fault import who_deviates
-from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, is_effect, is_interrupt, timeout_of
+from ddpquiz.diagnosis.root_cause import (
+    ended_threads,
+    explain_failure,
+    has_timed_out,
+    is_effect,
+    is_interrupt,
+    timeout_of,
+    with_ended_threads,
+)
 from ddpquiz.diagnosis.script_analysis import singled_out
 from ddpquiz.events.collective import Collective
 from ddpquiz.events.event import Note, RankStack
@@ -63,7 +75,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.plural import plural
 
 if TYPE_CHECKING:
-    from ddpquiz.jobs.rank_files import Liveness
+    from ddpquiz.jobs.rank_process import Liveness
 
 _Blocked = Mapping[int, Collective]  # by rank: the operation in which it does not go on
 
@@ -83,7 +95,9 @@ def diagnose(  # noqa: PLR0913  # what is known beside the events differs with w
     is known in seconds, and `seen` that of single ranks if it is earlier; `stacks` are those that ranks wrote, and
     `unended` the ranks whose record does not say how they ended.
     """
-    return _by_thread(_in_handler(_judge(state, absent, now, seen or {}, stacks, unended or {}), state), state)
+    verdict = _judge(state, absent, now, seen or {}, stacks, unended or {})
+    verdict = _within_join(_by_thread(_in_handler(verdict, state), state), state)
+    return _after_restart(with_ended_threads(verdict, ended_threads(state)), state)
 
 
 def _judge(  # noqa: PLR0913
@@ -92,7 +106,7 @@ def _judge(  # noqa: PLR0913
 ) -> Diagnosis:  # fmt: skip
     statuses = find_statuses(state, absent, stacks or (state.hung.ranks if state.hung else ()), unended)
     blocked, order = _find_blocked(state), state.timeline.order
-    if verdict := different_groups(state, blocked):
+    if verdict := could_not_connect(state) or different_groups(state, blocked):
         return verdict
     if verdict := no_such_peer(blocked, state):
         return verdict
@@ -119,7 +133,7 @@ def _judge(  # noqa: PLR0913
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
         verdict = changed_request(blocked, tuple(sorted(absent)), order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
-        verdict = _of_absence(tuple(sorted(absent)), state)
+        verdict = _of_absence(tuple(sorted(absent)), state, statuses)
     return (
         verdict
         or _of_interrupt(statuses, state)
@@ -132,7 +146,8 @@ def _judge(  # noqa: PLR0913
     )
 
 
-_CALLS: tuple[FaultKind, ...] = ("missing", "order", "signature", "late", "left")
+_UNLIKE: tuple[FaultKind, ...] = ("missing", "order", "signature")
+_CALLS: tuple[FaultKind, ...] = (*_UNLIKE, "late", "left")
 _HANDLED = (
     "That exception comes first: it is printed only when the rank gets out of this call. In an `except` or `finally`, "
     "make no call for which all ranks are needed; let the exception end the rank."
@@ -170,19 +185,40 @@ def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:
     return replace(verdict, advice=_THREADS)
 
 
+def _within_join(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls, or the one on a call that Join does not mirror: that call shifts all later ones."""
+    is_of_calls = verdict.fault in _CALLS
+    found = call_within_join(verdict.group, verdict.members, state.timeline) if is_of_calls else None
+    return found or verdict
+
+
+def _after_restart(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on ranks that make different numbers of calls, where each may have resumed at another step."""
+    if not state.restart or verdict.advice not in (UNEVEN, MORE_CALLS, ADVICE["missing"], ADVICE["left"]):
+        return verdict
+    last = (state.last_call[rank].operation for rank in verdict.members if rank in state.last_call)
+    in_steps = {operation.bucket is not None for operation in last}  # of DDP, which some ranks still make
+    return replace(verdict, advice=f"{RESUME} {UNEVEN if len(in_steps) > 1 else verdict.advice}")
+
+
 def note_standstill(state: RunState, now: float, since: float, stacks: Collection[RankStack]) -> Note:
     """A note on which ranks wait for which in a run that may still go on; nothing has moved since `since` seconds."""
     verdict = diagnose(state, now=now, stacks=stacks)
-    still = f"No operation and no line of output for {now - since:.0f} s."
+    still = f"No operation and no line of output for more than {math.floor(now - since)} s."  # it may last longer
     first = (*verdict.culprits, 0)[0]
     is_late = verdict.fault == "late" and first in state.pids
     stack = f" `ddpquiz where {state.pids[first]}` shows the stack of rank {first}." if is_late else ""
-    return Note(now, first, f"{still} {_where_ranks_are(verdict, stacks, state)}{stack}")
+    return Note(now, first, f"{still} {_where_ranks_are(verdict, stacks, state)}{stack}", of_standstill=True)
 
 
 def advise_stopped(state: RunState, stacks: Collection[RankStack]) -> str:
-    """What the user learns who ends a run that does not move: where its ranks stood, and what to do about that."""
+    """What the user learns who ends a run: where its ranks stood if it did not move, and what to do about that.
+
+    Of a run that moves, without `stacks`, only calls that do not fit together say something.
+    """
     verdict = diagnose(state, stacks=stacks)
+    if not stacks and verdict.fault not in _UNLIKE:
+        return ""
     advice = f"\n{verdict.advice}" if verdict.fault != "none" else ""
     return _where_ranks_are(verdict, stacks, state) + advice
 
@@ -220,7 +256,9 @@ def _find_blocked(state: RunState) -> dict[int, Collective]:
             call = collective.calls[rank]
             is_open = call.ended is None or call.failed
             waits = not call.operation.in_background or call.failed or call.blocks_script or state.blocked_in(rank)
-            if is_open and waits:
+            # A message in the background holds nothing up until the script waits for it
+            runs_beside = collective.op in POINT_TO_POINT and (rank, call.number) in state.background
+            if is_open and waits and not (runs_beside and not call.failed):
                 blocked.setdefault(rank, collective)
     return dict(sorted(blocked.items()))  # whoever came first, the diagnosis reads the same
 
@@ -247,6 +285,12 @@ def _of_waits(
         return None
     roots = {rank for collective in waits.values() for rank in collective.awaited if rank not in waits and rank >= 0}
     roots = roots - blocked.keys() or roots  # the members of a group are not always known, nor whom those wait for
+    statuses = {
+        rank: _in_call(status, blocked[rank].calls[rank].operation)
+        if rank in roots and rank in blocked and status.kind == "late"
+        else status
+        for rank, status in statuses.items()
+    }
     absent = {rank for rank in roots if statuses[rank].absent}
     certain = {
         rank for rank in roots - absent if not absent or statuses[rank].kind != "late" or _has_gone_on(rank, state)
@@ -265,10 +309,22 @@ def _of_waits(
             is_short = any(statuses[rank].cut_short for rank in culprits)
             if kind == "left" and not is_short and (extra := _extra_call(collective, culprits, state)):
                 return _of_extra_call(collective, culprits, extra, state)
-            return _of_root(culprits, collective, state, statuses, absent.difference(culprits))
+            found = _of_root(culprits, collective, state, statuses, absent.difference(culprits))
+            return replace(found, advice=_NO_REASON) if kind == "late" and {*culprits} <= blocked.keys() else found
     if roots:
         return None
     return _of_any_source(waits, statuses) or circular_wait(waits, state.timeline.order, _messages(waits, state))
+
+
+def _in_call(status: RankStatus, operation: Operation) -> RankStatus:
+    """The status of a rank that does not go on in an operation that all ranks have entered, as far as is known."""
+    return replace(status, words=f"is itself in {operation.op}", then=", and the record does not show why")
+
+
+_NO_REASON = (
+    "Find out why that call does not end: another tag, shape or dtype on the other side, a rank of which nothing is "
+    "known, or the network."
+)
 
 
 def _messages(ranks: Collection[int], state: RunState) -> MessageCounts | None:
@@ -366,13 +422,16 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Ope
     if is_shared:
         whose = "its" if len(callers) == 1 else "their"
         sentence = f"{who.capitalize()} made more calls than {others}, which finished without {whose} {call}."
-    is_tied = len(callers) == len(finished)
+    limits: tuple[str, ...] = ()
+    if len(callers) == len(finished):
+        guessed = who_deviates(extra, callers, finished) == "unknown"
+        limits = (limit_of_tie("As many ranks finished without it", callers, finished, guessed=guessed),)
     advice = advise_extra(extra) if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN
     return Diagnosis(
         "missing", callers, sentence,
         (position_of(callers, collective.operation), RankPosition(finished, "finished")),
         collective.group, collective.members, collective.index, advice=advice,
-        limits=(f"As many ranks finished without it, so {others} may be at fault instead.",) if is_tied else (),
+        limits=limits,
     )  # fmt: skip
 
 
@@ -410,6 +469,11 @@ def _of_root(
     )  # fmt: skip
 
 
+def _longer(operation: Operation) -> str:
+    """Where to allow an operation more time."""
+    return LONGER_BARRIER if operation.op == "monitored_barrier" else LONGER
+
+
 def _whose(operation: Operation) -> str:
     """Whose timeout ends an operation: the script may give one to the wait for an asynchronous operation."""
     return "" if operation.asynchronous or operation.op == "monitored_barrier" else "group's "
@@ -436,7 +500,7 @@ def _late_arrival(state: RunState) -> Diagnosis | None:
         positions = position_of(tuple(gave_up), operation), position_of(late, last)
         return Diagnosis(
             "late", late, sentence, positions, collective.group, collective.members, collective.index,
-            advice=f"{ADVICE['late']} {LONGER}",
+            advice=f"{ADVICE['late']} {_longer(operation)}",
         )  # fmt: skip
     return None
 
@@ -447,7 +511,7 @@ def _advice(kind: FaultKind, operation: Operation, last: Operation | None, *, ga
     `last` is what the rank called last.
     """
     if kind == "late" and gave_up:
-        return f"{ADVICE[kind]} {LONGER}"
+        return f"{ADVICE[kind]} {_longer(operation)}"
     if kind == "left" and operation.bucket is not None:
         return UNEVEN
     repeats = last is not None and last.place == operation.place
@@ -520,11 +584,12 @@ def _of_death(statuses: dict[int, RankStatus], state: RunState) -> Diagnosis | N
     return Diagnosis("dead", dead, sentence, (statuses[dead[0]].position(dead[0]),), advice=ADVICE["dead"])
 
 
-def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
+def _of_absence(absent: tuple[int, ...], state: RunState, statuses: Mapping[int, RankStatus]) -> Diagnosis:
     """The diagnosis that ranks left no record although the others recorded that they got stuck."""
     last = max(state.last_call.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
-    sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
+    words = statuses[absent[0]].words if len({statuses[rank] for rank in absent}) == 1 else NO_RECORD.words
+    sentence = f"{format_ranks(absent).capitalize()} {words}, and all calls of the others fit together.{where}"
     limits = [*_limits_of_absence(last.operation)] if last else [NO_RECORD.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would also get stuck in this {last.operation.op} if one rank gave a different root.")

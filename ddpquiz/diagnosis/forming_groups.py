@@ -3,13 +3,30 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER, Diagnosis, FaultKind, RankPosition, until_timeout, wait
+from ddpquiz.diagnosis.diagnosis import (
+    ADVICE,
+    LONGER,
+    SAME_MESH,
+    Diagnosis,
+    FaultKind,
+    RankPosition,
+    until_timeout,
+    wait,
+)
 from ddpquiz.diagnosis.rank_status import RankStatus, what_became_of
-from ddpquiz.diagnosis.root_cause import has_timed_out, raised_before_hang, timeout_of
+from ddpquiz.diagnosis.root_cause import (
+    failures_in_order,
+    first_line,
+    has_timed_out,
+    is_consequence,
+    raised_before_hang,
+    timeout_of,
+)
 from ddpquiz.events.collective import Collective
-from ddpquiz.events.event import JOIN, Forming, Joining
+from ddpquiz.events.event import JOIN, Forming, Joining, Raised
 from ddpquiz.events.formatting import format_place, format_ranks
 from ddpquiz.events.run_state import RunState
+from ddpquiz.events.source_text import own_frame, source_line
 
 _LONG = 5.0  # seconds that ranks may take to come to init_process_group after the others
 _MOST_SIDES = 4  # that a sentence lists
@@ -109,8 +126,55 @@ def _never_meet(waiting: tuple[int, ...], gave_up: bool, state: RunState, now: f
     since = max(asked[rank].time for rank in waiting)
     if not gave_up and state.hung is None and now - since < _LONG:
         return None  # they are about to meet
+    address = next(iter(by_address), "")
+    raised = {rank: each for rank, each in raised_before_hang(state).items() if is_consequence(each.message)}
+    if failed := {rank: raised[rank] for rank in waiting if rank in raised}:
+        return _of_failed(failed, address, state)
     sentence = f"{waited}, which every rank has called, and do not leave it."
-    return Diagnosis("late", (), sentence, (position,), advice=_NETWORK, limits=("What they wait for is not known.",))
+    return Diagnosis("late", (), sentence, (position,), advice=advise_connecting(address), limits=(_NOT_KNOWN,))
+
+
+def could_not_connect(state: RunState) -> Diagnosis | None:
+    """The diagnosis that ranks found nobody where they looked for the others; what failed later follows from that.
+
+    If no rank had called init_process_group there, only an old file can have named an address.
+    """
+    failed = {
+        rank: raised for rank, raised in raised_before_hang(state).items()
+        if "Connection refused" in raised.message and rank in state.joining.keys() - state.joined
+    }  # fmt: skip
+    addresses = {state.joining[rank].address for rank in failed}
+    if len(addresses) != 1 or not all(is_effect for is_effect, _, _ in failures_in_order(state)):
+        return None
+    address = addresses.pop()
+    is_known = {*state.all_ranks} <= state.joining.keys() or address.startswith("file://")
+    return _of_failed(failed, address, state) if is_known else None
+
+
+def _of_failed(failed: Mapping[int, Raised], address: str, state: RunState) -> Diagnosis:
+    """The diagnosis that ranks raised in init_process_group because they could not connect."""
+    first, ranks = min(failed), tuple(sorted(failed))
+    file, line = own_frame(failed[first].traceback, state.script)
+    at = f" at {format_place(file, line)}" if line else ""
+    sentence = f"{_capitalized(format_ranks(ranks))} could not connect in {JOIN}{at}: "
+    sentence += f"{first_line(failed[first]).rstrip('.')}."
+    if still := tuple(rank for rank in state.all_ranks if rank not in failed and state.communicates_in(rank) == JOIN):
+        sentence += f" {_capitalized(wait(still))} there."
+    position = RankPosition(tuple(sorted((*ranks, *still))), JOIN, file, line)
+    return Diagnosis(
+        "unknown", (), sentence, (position,), advice=advise_connecting(address), limits=(_NOT_KNOWN,)
+    )  # fmt: skip
+
+
+_NOT_KNOWN = "What keeps the ranks from connecting is not known."
+
+
+def advise_connecting(address: str) -> str:
+    """What to do where ranks cannot connect although all of them have come; `address` is where they meet."""
+    if address.startswith("file://"):
+        path = address.removeprefix("file://")
+        return _OLD_FILE.format(file=f"The file {path}" if path else "The file that init_method names")
+    return _NETWORK
 
 
 _ONE_ADDRESS = "All ranks must name the same MASTER_ADDR and MASTER_PORT, or the same init_method."
@@ -119,9 +183,13 @@ _ONE_SIZE = (
     "Take the world size from WORLD_SIZE, which the launcher sets for all ranks; `--nproc` says how many it starts."
 )
 _ONE_RANK = "Each rank of the job needs a number of its own: take it from RANK, which the launcher sets."
+_OLD_FILE = (
+    "{file} may be left from an earlier job: then the ranks look for processes that are gone. Delete it before each "
+    "run, or give each run a new name. It must also lie where all ranks see it."
+)
 _NETWORK = (
     "Find out what keeps the ranks from connecting: a firewall, the network interface (GLOO_SOCKET_IFNAME), or an "
-    "address that another job uses too."
+    "address and port that another job uses too."
 )
 
 
@@ -187,7 +255,17 @@ def _of_different(number: int, of_all: Mapping[int, Mapping[int, Forming]]) -> D
         left_out = next(calls[rank] for rank in calls if rank not in early)
         sentence = f"{_capitalized(format_ranks(early))} did not call {_call(left_out)}, but {_call(calls[early[0]])}."
     positions = tuple(_position(tuple(ranks), calls[ranks[0]]) for ranks in sides.values())
-    return Diagnosis(fault, tuple(sorted(early or few or calls)), sentence, positions, index=number, advice=_FORM_ALL)
+    is_mesh = same_line and any(name in source_line(*_place(calls)) for name in ("init_device_mesh", "DeviceMesh("))
+    return Diagnosis(
+        fault, tuple(sorted(early or few or calls)), sentence, positions, index=number,
+        advice=SAME_MESH if is_mesh else _FORM_ALL,
+    )  # fmt: skip
+
+
+def _place(calls: Mapping[int, Forming]) -> tuple[str, int]:
+    """The line of the first of some calls."""
+    first = calls[min(calls)]
+    return first.file, first.line
 
 
 def _of_some(callers: Mapping[int, Forming], others: Mapping[int, Collective]) -> Diagnosis:

@@ -5,22 +5,24 @@ who died.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ddpquiz.diagnosis.diagnosis import Diagnosis, RankPosition
+from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
 from ddpquiz.diagnosis.event_diagnosis import diagnose, without_end
 from ddpquiz.diagnosis.log_diagnosis import diagnose_log
 from ddpquiz.diagnosis.log_evidence import LogEvidence, as_event
-from ddpquiz.diagnosis.rank_status import NO_RECORD, RankStatus
+from ddpquiz.diagnosis.rank_status import NO_RECORD, UNREAD, RankStatus
 from ddpquiz.diagnosis.ras_diagnosis import add_ras
+from ddpquiz.diagnosis.root_cause import with_ended_threads
 from ddpquiz.diagnosis.stack_diagnosis import add_stacks, diagnose_stacks
-from ddpquiz.events.event import Exited, Raised
+from ddpquiz.events.event import Began, Event, Exited, Raised, RankEvent, Recorded, Started
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.silent_faults import compares_weights, silent_faults
+from ddpquiz.events.silent_faults import compares_weights, parts_apart, silent_faults
 from ddpquiz.jobs.job_record import JobRecord
-from ddpquiz.jobs.log_file import JobLog, LoggedProgress
-from ddpquiz.jobs.rank_files import Liveness, find_unended
+from ddpquiz.jobs.log_file import JobLog, LoggedProgress, since_restart
+from ddpquiz.jobs.rank_files import find_unended
+from ddpquiz.jobs.rank_process import Liveness
 
 _SILENT = (
     "No rank failed and all calls fit together, so no error shows this. --summary shows what else could be improved."
@@ -51,10 +53,66 @@ def _of_record(record: JobRecord, state: RunState) -> Diagnosis:
     """What is wrong with a job, by what it recorded and logged."""
     if record.log is None:
         unended = find_unended(record, state)
-        found = diagnose(state, absent=record.missing, now=record.until, seen=record.seen, unended=unended)
-        return _calm(_with_stack(found, state, unended), state, unended)
-    said = diagnose_log(record.log)
-    return said if record.is_unrecorded else _of_both(record, record.log, state, said)
+        found = diagnose(state, absent=_absent(record), now=record.until, seen=record.seen, unended=unended)
+        found = _calm(_with_stack(found, state, unended), state, unended)
+    else:
+        log = since_restart(record.log, state.restart)
+        said = diagnose_log(log)
+        found = said if record.is_unrecorded else _of_both(record, log, state, said)
+    found = _without_blame(found, record.unread) if record.unread else found
+    return _after_restarts(found, record, state) if state.restart else found
+
+
+def _after_restarts(found: Diagnosis, record: JobRecord, state: RunState) -> Diagnosis:
+    """A verdict on a job whose ranks were restarted, with what failed before the last restart."""
+    current: dict[int, int] = {}
+    events: list[Event] = []
+    for event in record.events:
+        if isinstance(event, Started):
+            current[event.rank] = event.restart
+        if isinstance(event, Began) or (isinstance(event, RankEvent) and current.get(event.rank) == state.restart - 1):
+            events.append(event)
+    before = RunState.after(events)
+    unended: dict[int, Liveness] = {
+        event.rank: "gone" for event in events
+        if isinstance(event, Recorded) and event.rank not in {*before.exited, *before.raised, *before.finished}
+    }  # fmt: skip
+    what = f"The ranks were restarted {'once' if state.restart == 1 else f'{state.restart} times'}."
+    first = diagnose(before, unended=unended)
+    first = without_end(first, before, unended) if first.fault == "none" else first
+    if not before.pids or first.fault == "none":
+        what += " What failed before is not in the record."
+    else:
+        when = "that" if state.restart == 1 else "the last time"
+        what += f" What failed first, before {when}: {first.sentence.rstrip('.')}."
+    if found.fault in ("none", "quiet"):
+        is_over = state.exited.keys() >= {*state.all_ranks} or state.finished.keys() >= {*state.all_ranks}
+        what += f" The job recovered, and {'finished' if is_over else 'went on'}."
+    return replace(found, sentence=f"{found.sentence.rstrip('.')}. {what}")
+
+
+def _absent(record: JobRecord) -> dict[int, RankStatus]:
+    """The status of the ranks of which nothing was read."""
+    return {rank: UNREAD if rank in record.unread else NO_RECORD for rank in record.missing}
+
+
+def _without_blame(found: Diagnosis, unread: Collection[int]) -> Diagnosis:
+    """A verdict that neither blames ranks because their files cannot be read, nor is calm although they cannot."""
+    if found.fault == "none":
+        return replace(found, fault="quiet", advice=_READ_IT)
+    if found.fault != "absent":
+        return found
+    culprits = tuple(rank for rank in found.culprits if rank not in unread)
+    if culprits:
+        return replace(found, culprits=culprits, limits=(*found.limits, UNREAD.limit))
+    limits = (UNREAD.limit, *(limit for limit in found.limits if limit != NO_RECORD.limit))
+    return replace(found, fault="unknown", culprits=(), advice=_READ_IT, limits=limits)
+
+
+_READ_IT = (
+    "Look for another dump of that rank, or for its end in the job's log: an exit code, a signal, a traceback. If it "
+    "still runs, `ddpquiz where` on its machine shows where it is."
+)
 
 
 def _calm(found: Diagnosis, state: RunState, unended: Mapping[int, Liveness]) -> Diagnosis:
@@ -78,7 +136,9 @@ def _or_silent(found: Diagnosis, state: RunState) -> Diagnosis:
         return found
     faults = silent_faults(state.timeline, state.script)
     if not faults:
-        return replace(found, limits=(*found.limits, _COMPARED if compares_weights(state.timeline) else _NOT_COMPARED))
+        apart = map(_capitalized, parts_apart(state.timeline, state.script))
+        compared = _COMPARED if compares_weights(state.timeline) else _NOT_COMPARED
+        return replace(found, limits=(*found.limits, *apart, compared))
     return replace(found, fault="silent", sentence=" ".join(map(_capitalized, faults)), advice=_SILENT)
 
 
@@ -98,7 +158,7 @@ def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -
             state.add(event)
     said_last = _last_words(log)
     unknown = [rank for rank in record.missing if rank not in state.raised and rank not in state.exited]
-    absent = {rank: said_last.get(rank, NO_RECORD) for rank in unknown}
+    absent = {rank: said_last.get(rank, status) for rank, status in _absent(record).items() if rank in unknown}
     unended = find_unended(record, state)
     found = diagnose(state, absent=absent, now=record.until, seen=record.seen, unended=unended)
     is_silent = said.fault in ("quiet", "stopped", "unknown")
@@ -106,22 +166,36 @@ def _of_both(record: JobRecord, log: JobLog, state: RunState, said: Diagnosis) -
         open_ = found.limits if not said.culprits else [limit for limit in found.limits if limit != NO_RECORD.limit]
         limits = (*said.limits, *(limit for limit in open_ if limit not in said.limits))
         return replace(said, positions=said.positions or found.positions, limits=limits)
-    if found.fault == "none" and said.fault == "quiet":
-        return _calm(found, state, unended)
     if found.fault == "none":
-        return replace(said, limits=(*said.limits, f"In the record, by itself, nothing is wrong: {found.sentence}"))
-    limits = found.limits
-    if said.fault == "stopped":
+        found = _calm(found, state, unended)
+        if said.fault == "quiet":
+            return found
+        limits = (*said.limits, f"{_BY_ITSELF.get(found.fault, _DOES_NOT_SHOW)}: {found.sentence}")
+        return replace(said, positions=said.positions or found.positions, limits=limits)
+    evidence = LogEvidence(log)
+    found = with_ended_threads(found, evidence.ended_threads())
+    limits = tuple(dict.fromkeys((*found.limits, *evidence.survived_words())))
+    if said.fault == "stopped" or any(map(evidence.is_open, evidence.errors)):
         limits += (said.sentence,)
     if not is_silent and not {*said.culprits} & {*found.culprits}:
         limits += (f"The logs by themselves say: {said.sentence}",)
     return replace(found, limits=limits, evidence=said.evidence)
 
 
+_BY_ITSELF: dict[FaultKind, str] = {
+    "none": "In the record, by itself, nothing is wrong",
+    "silent": "The record by itself says",
+}
+_DOES_NOT_SHOW = "The record by itself does not show why"
+
+
 def _failures_in(log: JobLog, state: RunState) -> list[Raised | Exited]:
-    """How ranks failed, as events of a run; a rank without a word did so after the last thing that it recorded."""
+    """How ranks failed, as events of a run; a rank without a word did so after the last thing that it recorded.
+
+    An exception that may have been handled is no end.
+    """
     evidence, now = LogEvidence(log), state.time
-    told = [error for error in evidence.errors if not error.crash]
+    told = [error for error in evidence.errors if not error.crash and not evidence.is_open(error)]
     raised = [
         as_event(error, now + number / 1e3, error.rank) for number, error in enumerate(told) if error.rank is not None
     ]

@@ -54,6 +54,10 @@ _MEANINGS = {
         "Rank {rank} calls init_process_group at {where}, but a process group exists already.",
         "Call it once, or call dist.destroy_process_group() in between.",
     ),
+    r".*\bport: (?P<port>\d{1,5})\b.*\bEADDRINUSE\b": (
+        "Rank {rank} cannot listen at port {port} for the other ranks at {where}: another process listens there.",
+        "`ss -ltnp` shows which one. End it, or use a port that is free; torchrun --standalone finds one itself.",
+    ),
     r".*you tried to allocate (?P<bytes>\d{1,30}) bytes": (
         "Rank {rank} ran out of memory at {where}: it asked for {size} at once.",
         OUT_OF_MEMORY,
@@ -96,7 +100,7 @@ _MEANINGS = {
     ),
     r"torch\.multiprocessing\.spawn\.Process\w+Exception: .*?-- Process (?P<process>\d+) terminated": (
         "Process {process} of those that rank {rank} started at {where} failed; its traceback is above.",
-        "Let `ddpquiz run` start the ranks instead of the script, so that each of them is watched.",
+        "To see what each did, put the body of their function inside `with ddpquiz.record.start(FOLDER):`.",
     ),
     r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: Killed": (
         "A DataLoader worker of rank {rank} was killed by SIGKILL, which the rank noticed at {where}.",
@@ -115,7 +119,7 @@ _MEANINGS = {
         "Use all parameters in the loss, or pass find_unused_parameters=True. Freeze parameters before DDP() only.",
     ),
     r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
-    r"(?P<indices>[\d ]+\d)": (
+    r"(?P<indices>\d(?:[\d ]*\d)?)": (
         "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
         "Use all parameters in the loss, or pass find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO names them.",
     ),
@@ -129,7 +133,9 @@ _MEANINGS = {
     ),
 }
 
-_NO_FILE = re.compile(r"FileNotFoundError\b|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b")
+_NO_FILE = re.compile(
+    r"FileNotFoundError\b|\w+Error: .*\[Errno 2\]|RuntimeError: Parent directory .* does not exist|NotADirectoryError\b"
+)
 
 _BROKEN_FILE = re.compile(
     r"(_?pickle\.)?UnpicklingError\b|EOFError: Ran out of input|(zipfile\.)?BadZipFile\b|"

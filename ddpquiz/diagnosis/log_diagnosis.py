@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,9 +29,15 @@ from ddpquiz.diagnosis.log_evidence import (
     signal_name,
     was_killed,
 )
-from ddpquiz.diagnosis.root_cause import explain_failure, has_timed_out, was_stopped
+from ddpquiz.diagnosis.root_cause import (
+    explain_failure,
+    explain_gathered,
+    gathered_failures,
+    has_timed_out,
+    was_stopped,
+)
 from ddpquiz.events.event import Began, Started
-from ddpquiz.events.formatting import format_place, in_one_line
+from ddpquiz.events.formatting import format_place, format_ranks, in_one_line
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import code_at
 from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedLaggards, LoggedMismatch
@@ -64,7 +71,8 @@ def _verdict(evidence: LogEvidence) -> Diagnosis:
     if causes and not _ended_first(evidence, silent_ends):
         first = evidence.earliest(causes)
         if first_wait is None or not evidence.is_before(first_wait, first):
-            return _of_error(evidence, first, causes, silent_ends)
+            found = _of_error(evidence, first, causes, silent_ends)
+            return _of_last_words(found, first) if evidence.is_open(first) else found
     signalled = evidence.notice("dump_signal")
     if signalled and first_wait is None and not _ended_first(evidence, silent_ends):
         return log_waits.diagnose_dump_signal(evidence, signalled)
@@ -107,20 +115,22 @@ def _ended_first(evidence: LogEvidence, ranks: Sequence[int]) -> bool:
 def _of_error(
     evidence: LogEvidence, first: LoggedError, causes: Sequence[LoggedError], silent_ends: Sequence[int]
 ) -> Diagnosis:
-    alike = [each for each in causes if kind_of(each) == kind_of(first)]
+    kind, kinds = kind_of(first), [kind_of(each) for each in causes]
+    alike = [each for each, of_each in zip(causes, kinds, strict=True) if of_each == kind]
     if first.rank is None or first.crash:
         found = _explain_alone(first, alike)
     else:
         found = explain_failure(_run_of(evidence, causes)) or Diagnosis("dead", (first.rank,), first.at.text)
     cause = found.culprits
-    others = [each for each in causes if each.rank not in cause and kind_of(each) != kind_of(first)]
+    ranks = frozenset(cause)
+    others = [each for each, of_each in zip(causes, kinds, strict=True) if each.rank not in ranks and of_each != kind]
     limits = []
     if others:
         other = evidence.earliest(others)
         when = "later" if evidence.is_before(first, other) else "too; the logs do not show which of them was first"
         who = "Another rank" if other.rank is None else ranks_capitalized([other.rank])
         limits.append(f"{who} raised {other.error} {when}.")
-    if ended := [rank for rank in silent_ends if rank not in cause]:
+    if ended := [rank for rank in silent_ends if rank not in ranks]:
         how = ended_words(evidence.exits[ended[0]].status)
         limits.append(f"{ranks_capitalized(ended)} {how} too; the logs do not show which was first.")
     if "CUDA error" in f"{first.error} {first.message}":
@@ -131,6 +141,27 @@ def _of_error(
         doing = "crashed" if first.crash else f"raised {first.error}"
         found = replace(found, positions=(RankPosition(cause, doing, *frame_of(first)),))
     return evidence.complete(found, cause, [*alike, *others], limits)
+
+
+def _of_last_words(found: Diagnosis, error: LoggedError) -> Diagnosis:
+    """The verdict on an exception that ends a log which does not say whether it also ended its rank."""
+    frame, message = frame_of(error), in_one_line(error.message)
+    whose = f"the log of {format_ranks([error.rank])}" if error.rank is not None else "this log"
+    where = f" at {format_place(*frame)}" if frame[0] else ""
+    sentence = f"The last thing in {whose} is an exception: {error.error}{where}: {message}".rstrip(": ")
+    return replace(
+        found, fault="unknown", sentence=sentence, advice=f"{_SEE_END} If it did: {found.advice}",
+        limits=(_MAY_BE_HANDLED, *found.limits),
+    )  # fmt: skip
+
+
+_MAY_BE_HANDLED = (
+    "The log does not say whether the rank ended by it: a script that handles an exception prints it in the same way."
+)
+_SEE_END = (
+    "Find out whether that rank still runs (`ddpquiz where` on its machine), or how it ended: its launcher says that, "
+    "in a log of its own."
+)
 
 
 def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosis:
@@ -146,6 +177,9 @@ def _explain_alone(first: LoggedError, alike: Sequence[LoggedError]) -> Diagnosi
     if first.crash:
         advice = "Native code crashed: an extension that this line calls, or a library built for another version."
         return Diagnosis("dead", ranks, f"{who} crashed at {where}: {message}.", advice=advice, limits=limits)
+    if failed := gathered_failures(first.message):
+        sentence, advice = explain_gathered(failed, where)
+        return Diagnosis("dead", tuple(sorted(failed)), sentence, advice=advice)
     text = f"{first.error}: {first.message}\n{code_at(first.traceback, *frame)}"
     raised = f"{who} raised {first.error} at {where}: {message}".rstrip(": ")
     sentence, advice = explain_text(text, None, where, RunState()) or (raised, advise_raised(text))
@@ -264,6 +298,7 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
                 limits.append(
                     f"{ranks_capitalized(silent)} wrote no error: a launcher ends all ranks when one has ended."
                 )
+        limits += _of_unnumbered(evidence)
         that_ended = " that ended it" if evidence.went_on else ""
         return Diagnosis(
             "stopped", (), f"The job was stopped {how}. Before that, no rank wrote an error{that_ended}.",
@@ -286,6 +321,16 @@ def _of_no_error(evidence: LogEvidence) -> Diagnosis:
             advice="No rank wrote an error. Look at how the job is started: addresses, ports, number of nodes.",
         )  # fmt: skip
     return _of_quiet_logs(evidence)
+
+
+def _of_unnumbered(evidence: LogEvidence) -> list[str]:
+    """Sentences on errors of which the logs do not say which rank raised them."""
+    kinds = Counter(kind_of(error) for error in evidence.errors if error.rank is None)
+    return [
+        f"{f'{count} ranks whose numbers' if count > 1 else 'A rank whose number'} the logs do not say raised {error}"
+        f"{f' at {format_place(file, line)}' if line else ''}."
+        for (error, file, line), count in kinds.items()
+    ]
 
 
 def _of_quiet_logs(evidence: LogEvidence) -> Diagnosis:

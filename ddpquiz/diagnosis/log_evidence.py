@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ddpquiz.diagnosis.diagnosis import Diagnosis, FaultKind, RankPosition
-from ddpquiz.diagnosis.root_cause import is_consequence, was_stopped
+from ddpquiz.diagnosis.root_cause import gathered_failures, is_consequence, was_stopped
 from ddpquiz.events.event import Raised
 from ddpquiz.events.formatting import format_place, format_ranks, in_one_line
 from ddpquiz.events.source_text import frames_in, own_frame
@@ -139,6 +139,15 @@ class LogEvidence:
         exited = self.exits.get(error.rank)
         return error.by_logger or (exited is not None and exited.status <= 0)
 
+    def is_open(self, error: LoggedError) -> bool:
+        """Whether an exception may have been printed by a handler: the logs end with it, and no rank is known to fail.
+
+        Python prints the traceback of an exception that ends a program like that of one which the program handles.
+        """
+        has_failed = bool(self.waits) or any(each.uncaught for each in self.errors) or bool(self.failed_exits())
+        has_launcher = self.log.has_launcher or self.stop or self.notice("stopping")
+        return not (error.uncaught or error.crash or has_failed or self._shows_failure() or has_launcher)
+
     def _shows_failure(self) -> bool:
         """Whether lines without a rank or an exit show that the job failed."""
         errors = self.of(LoggedError)
@@ -152,21 +161,30 @@ class LogEvidence:
             kinds[kind_of(error)].append(error)
         return [_survived_words(errors) for errors in kinds.values()][:_MOST_SURVIVED]
 
+    def ended_threads(self) -> list[tuple[int | None, str]]:
+        """The exceptions that ended threads or callbacks: the rank, if it is known, and a sentence."""
+        return [(error.rank, _survived_words([error])) for error in self.went_on if error.beside]
+
     # Whose an error is, if its lines do not say it: the launcher's account of exits may.
 
     def _with_ranks(self, errors: Sequence[LoggedError]) -> list[LoggedError]:
-        """The errors in order, each with its rank if that can be known; what is told twice is left out."""
+        """The errors in order, each with its rank if that can be known; what is told twice is left out.
+
+        All ranks wrote the same error only if none of them ended by another one.
+        """
         known = {(error.rank, error.error): error for error in reversed(errors) if error.rank is not None}
         told = {(error, each.message[:80]) for (_, error), each in known.items()}
         unknown = [error for error in errors if error.rank is None and (error.error, error.message[:80]) not in told]
         kinds = Counter(map(kind_of, unknown))
-        with_error = {rank for rank, _ in known}
+        with_error = {rank for rank, _ in known} | {error.rank for error in self.interrupted}
+        named = {*self.log.seen} or {*range(self.log.ranks)}
+        may_be_all = named == {*range(self.log.ranks)} and not with_error
         failed = [rank for rank in self.failed_exits() if rank not in with_error]
         found = [*known.values()]
         begun = set()
         for error in unknown:
             kind = kind_of(error)
-            if kinds[kind] == self.log.ranks > 1:  # all ranks wrote the same
+            if may_be_all and kinds[kind] == self.log.ranks > 1:  # all ranks wrote the same
                 found += [replace(error, rank=rank) for rank in range(self.log.ranks)] if kind not in begun else []
             elif len(failed) == 1 and len(unknown) == 1 and _may_end_so(error, self.exits[failed[0]]):
                 found.append(replace(error, rank=failed[0]))
@@ -185,7 +203,14 @@ class LogEvidence:
 
     def follows(self, error: LoggedError) -> bool:
         """Whether an error only followed from the failure of another rank, or from the end of the job."""
-        return is_consequence(error.message) or self.is_of_stop(error)
+        return is_consequence(error.message) or self.is_of_stop(error) or self._was_told(error)
+
+    def _was_told(self, error: LoggedError) -> bool:
+        """Whether a rank raised only because a step of a checkpoint had failed on others, which raised that too."""
+        failed = gathered_failures(error.message)
+        if not failed or error.rank is None or error.rank in failed:
+            return False
+        return any(each.rank in failed and gathered_failures(each.message) for each in self.of(LoggedError))
 
     def is_of_stop(self, error: LoggedError) -> bool:
         """Whether a rank raised this because it was told to end, from outside or by its launcher."""
@@ -284,7 +309,7 @@ class LogEvidence:
         self, found: Diagnosis, cause: Collection[int], facts: Sequence[LogFact], limits: Sequence[str] = ()
     ) -> Diagnosis:
         """A verdict with what followed from its cause, and with the lines on which it rests."""
-        positions, sentence = found.positions, found.sentence
+        positions, sentence, cause = found.positions, found.sentence, frozenset(cause)
         if found.fault == "dead" and cause:
             if not positions:
                 positions = (RankPosition(tuple(sorted(cause)), ended_words(self.exits[min(cause)].status)),)

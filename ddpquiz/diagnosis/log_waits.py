@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ddpquiz.diagnosis.diagnosis import ADVICE, MESSAGES, TAGS, Diagnosis, FaultKind, RankPosition
+from ddpquiz.diagnosis.forming_groups import advise_connecting
 from ddpquiz.diagnosis.log_evidence import (
     OTHER_LOGS,
     RECORD_MORE,
@@ -24,7 +25,7 @@ from ddpquiz.diagnosis.log_evidence import (
     request_words,
     smallest_side,
 )
-from ddpquiz.events.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.events.formatting import format_place, format_ranks, format_seconds, in_one_line
 from ddpquiz.events.operation import POINT_TO_POINT
 from ddpquiz.events.source_text import code_at
 from ddpquiz.jobs.log_file import (
@@ -264,6 +265,8 @@ def diagnose_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> 
     ranks = {error.rank for error in late if error.rank is not None}
     waited = f"{ranks_capitalized(ranks) if ranks else 'A rank'} waited{_time_of(first)}"
     at = _at(*frame_of(first))
+    if "Connection refused" in first.message and not evidence.silent(ranks):
+        return _of_refused(evidence, late, first)
     if (setup := _NCCL_SETUP.search(first.message)) or first.message.startswith("Gloo connectFullMesh"):
         return _of_unformed_group(evidence, late, f"{waited}{{}} to form a group{at}", setup)
     places = tuple(evidence.places(late))
@@ -290,6 +293,20 @@ def diagnose_late_errors(evidence: LogEvidence, late: Sequence[LoggedError]) -> 
         )  # fmt: skip
         return evidence.complete(found, (), late)
     return _of_late_calls(evidence, late, first, waited)
+
+
+def _of_refused(evidence: LogEvidence, late: Sequence[LoggedError], first: LoggedError) -> Diagnosis:
+    """The verdict on ranks that found nobody at the addresses of others, although every rank had come."""
+    ranks = {error.rank for error in late if error.rank is not None}
+    code = code_at(first.traceback, *frame_of(first))
+    found = Diagnosis(
+        "unknown", (),
+        f"{ranks_capitalized(ranks) if ranks else 'A rank'} could not connect in {_call_of(first)}"
+        f"{_at(*frame_of(first))}: {in_one_line(first.message)}",
+        tuple(evidence.places(late)), advice=advise_connecting("file://" if "file://" in code else ""),
+        limits=("What keeps the ranks from connecting is not known.",),
+    )  # fmt: skip
+    return evidence.complete(found, (), late)
 
 
 def _call_of(error: LoggedError) -> str:

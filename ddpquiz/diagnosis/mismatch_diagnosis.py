@@ -5,17 +5,21 @@ ones, a message is never sent, ranks wait for each other in a circle. Dumps do n
 record: then what the others show says what does not match.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from ddpquiz.diagnosis.diagnosis import (
     ADVICE,
     BUFFERS,
     COUNTED,
+    JOINED,
     MESSAGES,
     NEIGHBOR,
     OBJECTS,
+    ONE_ORDER,
     OTHER_TENSORS,
     PARTS,
     SET_ORDER,
@@ -42,6 +46,7 @@ from ddpquiz.events.mismatch import EQUAL_SHAPES, Mismatch, unlike_parts
 from ddpquiz.events.operation import POINT_TO_POINT, ROOTED, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import source_line
+from ddpquiz.events.timeline import Timeline
 from ddpquiz.plural import plural
 
 _MOST_SIDES = 6  # that a sentence lists
@@ -81,7 +86,15 @@ def _limits(deviation: Deviation, collective: Collective, sides: int) -> tuple[s
     if sides > 2:
         return ("As many ranks made each of these calls, so nothing tells which of them is right.",)
     who = "As many ranks" if collective.complete else "Of the ranks that called, as many"
-    return (f"{who} made the other call, so {format_ranks(deviation.others)} may be at fault instead.",)
+    return (limit_of_tie(f"{who} made the other call", deviation.ranks, deviation.others, guessed=deviation.guessed),)
+
+
+def limit_of_tie(tie: str, ranks: Collection[int], others: Collection[int], *, guessed: bool) -> str:
+    """What remains open where as many `others` stand against some ranks, and at most the script says who is right."""
+    if guessed:
+        return f"{tie}, so {format_ranks(others)} may be at fault instead."
+    is_ = "is" if len(ranks) == 1 else "are"
+    return f"{tie}: that {format_ranks(ranks)} {is_} at fault is known from the script only."
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
@@ -102,7 +115,7 @@ def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrde
         if deviation.guessed and side == "unknown":
             return None
         found = {"callers": of_callers, "others": of_others, "unknown": deviation}[side]
-        found = replace(found, tied=len(callers) == len(others))
+        found = replace(found, tied=len(callers) == len(others), guessed=False)
     who, rest, call = format_ranks(callers), format_ranks(others), call_at(extra)
     if found.ranks == others:
         sentence = f"{rest.capitalize()} never called {call}, as {who} did, so the calls after it do not match."
@@ -135,7 +148,7 @@ def _of_own_way(collective: Collective, deviation: Deviation, order: CallOrder) 
         "missing", found.ranks, _deviation_sentence("missing", found),
         (position_of(found.ranks, found.call), position_of(found.others, found.expected)),
         collective.group, collective.members, collective.index, _together(found), advise_extra(found.call),
-        _limits(replace(found, tied=len(found.ranks) == len(found.others)), collective, 2),
+        _limits(replace(found, tied=len(found.ranks) == len(found.others), guessed=False), collective, 2),
     )  # fmt: skip
 
 
@@ -279,6 +292,39 @@ def extra_call(
     return extra
 
 
+_JOIN = re.compile(r"\bJoin\(|\bwith\b.*\.join\(")
+
+
+def call_within_join(group: str, members: tuple[int, ...], timeline: Timeline) -> Diagnosis | None:
+    """The diagnosis that a call of the script, within Join, met a call of ranks that had ended their inputs.
+
+    Those make only the calls that Join mirrors, which are those of the modules that it was given. All of them come from
+    the line of the `with`, and those of the modules from a line that does not name the operation.
+    """
+    text_at = cache(source_line)
+    if not any(_JOIN.search(text_at(site.file, site.line)) for site, _ in timeline.order.sites(group, members)):
+        return None
+    for collective in timeline.collectives:
+        calls = {rank: call.operation for rank, call in sorted(collective.calls.items())}
+        texts = {rank: text_at(call.file, call.line) for rank, call in calls.items()}
+        ended = tuple(rank for rank, text in texts.items() if _JOIN.search(text))
+        callers = tuple(rank for rank, text in texts.items() if rank not in ended and calls[rank].op in text)
+        if ended and callers:
+            call, mirrored = calls[callers[0]], calls[ended[0]]
+            sentence = (
+                f"{format_ranks(callers).capitalize()} called {call_at(call)} when {format_ranks(ended)} had ended "
+                f"{'its' if len(ended) == 1 else 'their'} inputs. Join ({format_place(mirrored.file, mirrored.line)}) "
+                f"makes calls for {format_ranks(ended)} then, but only those of the modules that it was given, so from "
+                "there on the calls do not match."
+            )
+            positions = position_of(callers, call), RankPosition(ended, "in Join", mirrored.file, mirrored.line)
+            return Diagnosis(
+                "missing", callers, sentence, positions, collective.group, collective.members, collective.index,
+                advice=JOINED,
+            )  # fmt: skip
+    return None
+
+
 # Ranks that wait for each other, or for a message that never comes.
 
 
@@ -314,6 +360,8 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder, messages: Messa
         near = {rank: call for rank, call in calls.items() if rank in odd or odd.intersection(waits[rank].awaited)}
         if len({operation for operation, _ in near.values()}) > 1:  # the others are where they should be
             calls = near
+        elif len({waits[rank].group for rank in cycle}) > 1:
+            return _across_groups(cycle, waits, order)
         deviation = find_deviation(calls, order)
         fault: FaultKind = "missing" if deviation.fault == "missing" and not deviation.extra else "order"
         both = (position_of(deviation.ranks, deviation.call), position_of(deviation.others, deviation.expected))
@@ -340,6 +388,57 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder, messages: Messa
         "order", tuple(sorted(cycle)), sentence, positions, first.group, first.members,
         first.index, "", advice if in_pairs else ADVICE["order"],
     )  # fmt: skip
+
+
+def _across_groups(cycle: Sequence[int], waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
+    """The diagnosis that each rank of a circle waits in its group for one that waits in another group.
+
+    Only ranks that are in all of these groups can have a wrong order. Earlier steps decide who has, then the majority
+    of these ranks, then a condition on the rank that leads some of them to their call. Else both orders are told.
+    """
+    first = waits[cycle[0]]
+    calls = {rank: (each.calls[rank].operation, each.calls[rank].after) for rank, each in waits.items()}
+    in_all = [rank for rank in calls if all(rank in waits[other].members for other in cycle)]
+    found: Deviation | None = find_deviation(calls, order, in_all)
+    by_script = ""
+    if found and found.tied:
+        sides = [_only(each, in_all) for each in (found, _flipped(found))]
+        own = [each for each in sides if _comes_alone(each, calls)]
+        has_two_sides = len({call for call, _ in calls.values()}) == 2
+        found = own[0] if len(own) == 1 and has_two_sides else None
+        by_script = f" A condition on the rank leads {format_ranks(found.ranks)} there." if found else ""
+    if found:
+        found = _only(found, in_all)
+        return Diagnosis(
+            "order", found.ranks, f"{_deviation_sentence('order', found)}{by_script}",
+            (position_of(found.ranks, found.call), position_of(found.others, found.expected)),
+            first.group, first.members, first.index, _together(found), ONE_ORDER,
+        )  # fmt: skip
+    ranks = tuple(sorted(cycle))
+    told = "; ".join(
+        f"rank {rank} for {format_ranks([other for other in waits[rank].awaited if other in waits])} in "
+        f"{call_at(calls[rank][0])} (group {waits[rank].group} of {format_ranks(waits[rank].members)})"
+        for rank in ranks
+    )
+    return Diagnosis(
+        "order", ranks, f"Ranks wait for each other in different groups: {told}.",
+        tuple(position_of((rank,), calls[rank][0]) for rank in ranks), first.group, first.members, first.index,
+        advice=ONE_ORDER, limits=("Nothing shows which of these orders is the right one.",),
+    )  # fmt: skip
+
+
+def _only(found: Deviation, ranks: Collection[int]) -> Deviation:
+    """The same, with only those of some ranks to blame, if there are any among them."""
+    return replace(found, ranks=tuple(rank for rank in found.ranks if rank in ranks) or found.ranks)
+
+
+def _comes_alone(found: Deviation, calls: Mapping[int, tuple[Operation, Operation | None]]) -> bool:
+    """Whether the script lets only the ranks that deviate come to their call, or keeps only them from the other one."""
+    ranks, (mine, theirs) = {*found.ranks}, (calls[side[0]][1] for side in (found.ranks, found.others))
+    return (
+        ranks <= ranks_kept_apart(found.call, found.expected, mine)[0]
+        or ranks <= ranks_kept_apart(found.expected, found.call, theirs)[1]
+    )
 
 
 def _counted(rank: int, operation: Operation, messages: MessageCounts) -> str:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Literal
 from ddpquiz.diagnosis.diagnosis import RankPosition
 from ddpquiz.diagnosis.root_cause import (
     failures_in_order,
-    first_line,
     has_timed_out,
     is_consequence,
     is_effect,
     is_interrupt,
     raised_before_hang,
+    raised_words,
+    was_told,
 )
 from ddpquiz.events.event import Exited, RankStack
 from ddpquiz.events.formatting import format_place, format_ranks
@@ -24,7 +25,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import own_frame
 
 if TYPE_CHECKING:
-    from ddpquiz.jobs.rank_files import Liveness
+    from ddpquiz.jobs.rank_process import Liveness
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 
@@ -90,6 +91,11 @@ NO_RECORD = RankStatus(
     limit="Nothing of it was recorded: it died, it was busy and so noticed nothing, or its file was not collected.",
 )  # fmt: skip
 
+UNREAD = RankStatus(
+    "absent", "left no readable dump", absent=True,
+    limit="What it did is in a dump that cannot be read, so whether it is the cause is not known.",
+)  # fmt: skip
+
 
 def find_statuses(
     state: RunState, absent: Collection[int], stacks: Collection[RankStack], unended: Mapping[int, Liveness]
@@ -144,9 +150,9 @@ def ends_reached(state: RunState) -> frozenset[int]:
 
 def _status(rank: int, state: RunState, first: float | None, stack: RankStack | None) -> RankStatus:
     raised, exited = raised_before_hang(state).get(rank), state.exited.get(rank)
-    if raised and not is_effect(raised):
+    if raised and not is_effect(raised) and not was_told(raised, state):
         file, line = own_frame(raised.traceback, state.script)
-        return RankStatus("dead", f"raised {raised.error}: {first_line(raised)}".rstrip(": "), file, line)
+        return RankStatus("dead", f"raised {raised_words(raised)}", file, line)
     if exited and not raised and exited.status == 0:
         if rank in ends_reached(state):
             return RankStatus("left", "has finished")

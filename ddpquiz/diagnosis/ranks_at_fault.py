@@ -7,7 +7,7 @@ its own, as under `if rank == 0`, and for which ranks it is prepared in another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,17 +48,18 @@ class Deviation:
 _Calls = Mapping[int, tuple[Operation, Operation | None]]  # by rank: what it called, and what it had called before
 
 
-def find_deviation(calls: _Calls, order: CallOrder) -> Deviation:
+def find_deviation(calls: _Calls, order: CallOrder, voters: Collection[int] | None = None) -> Deviation:
     """Which ranks deviate, where at least two of the calls differ.
 
     What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
-    decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
+    of the `voters` decides (of all ranks, if it is None), then the script: which of the calls stands in a branch of its
+    own, or is prepared in another way.
     """
     sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
     usual, evidence = _usual(sides, calls, order), ""
     if not usual:
-        most = max(map(len, sides.values()))
-        usual = [each for each, ranks in sides.items() if len(ranks) == most]
+        votes = {each: sum(voters is None or rank in voters for rank in ranks) for each, ranks in sides.items()}
+        usual = [each for each in sides if votes[each] == max(votes.values())]
     if len(usual) == len(sides):
         by_script = _by_special_ranks(sides) or _by_script(usual)
         usual, evidence = (
@@ -83,10 +84,10 @@ _Side = Literal["callers", "others", "unknown"]
 def who_deviates(
     extra: Operation, callers: tuple[int, ...], others: tuple[int, ...], instead: Operation | None = None
 ) -> _Side:
-    """Who is at fault where only some ranks ever made a call, and the others have called another one `instead`.
+    """Which side is wrong where some ranks, the callers, made a call that the other ranks never made.
 
-    The fewer are. Of equal numbers the script decides: by a condition on the rank on the way to that call, or else by
-    the branch in which it stands.
+    The others may have made another call `instead`. The smaller side is wrong. If both sides are equal, the script
+    decides: first the conditions on the rank that lead to the call, then the branch in which the call stands.
     """
     if len(callers) != len(others):
         return "callers" if len(callers) < len(others) else "others"

@@ -6,10 +6,11 @@ It knows what signals and exit statuses of a distributed script mean; `known_err
 import math
 import re
 import signal
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from ddpquiz.diagnosis.diagnosis import Diagnosis, call_at
+from ddpquiz.diagnosis.diagnosis import ADVICE, THREAD_ENDED, Diagnosis, call_at
 from ddpquiz.diagnosis.known_errors import (
     DIFFERENT_MODELS,
     OUT_OF_MEMORY,
@@ -41,7 +42,16 @@ _TIMED_OUT = re.compile(
 )
 _LONGEST = 300  # characters of a message that a sentence quotes
 _MOST_MESSAGES = 4  # of different ranks that a sentence quotes
-_WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>[\d ]+\d)")
+# Of a step of a distributed checkpoint, which torch.distributed.checkpoint raises on all ranks if it fails on one.
+_GATHERED = re.compile(r"CheckpointException ranks:dict_keys\(\[([\d, ]+)\]\)")
+_OF_RANK = re.compile(r"^Traceback \(most recent call last\): \(RANK (\d{1,6})\)$", re.MULTILINE)
+_WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (?P<indices>\d(?:[\d ]*\d)?)")
+
+
+def raised_words(raised: Raised) -> str:
+    """What a rank raised, for the sentence "rank 1 raised ..."; of gathered failures the first one."""
+    gathered = next(filter(None, gathered_failures(raised.message).values()), "")
+    return gathered or f"{raised.error}: {first_line(raised)}".rstrip(": ")
 
 
 def first_line(raised: Raised) -> str:
@@ -66,6 +76,62 @@ def was_stopped(message: str) -> bool:
 def is_effect(raised: Raised) -> bool:
     """Whether a rank raised this only because another one failed or did not arrive, or because it was interrupted."""
     return is_consequence(raised.message) or is_interrupt(raised)
+
+
+def gathered_failures(message: str) -> dict[int, str]:
+    """By rank the errors that an exception gathered from other ranks; empty if this is no such exception.
+
+    The ranks count within the group that saved or loaded the checkpoint. Of a long message, errors may be cut off.
+    """
+    head = _GATHERED.search(message)
+    if head is None:
+        return {}
+    failed = dict.fromkeys(map(int, re.findall(r"\d+", head[1])), "")
+    _, *parts = _OF_RANK.split(message)
+    for rank, text in zip(parts[::2], parts[1::2], strict=True):
+        error = re.search(r"^\S.*", text, re.MULTILINE | re.DOTALL)  # below the frames, which are indented
+        failed[int(rank)] = in_one_line(error[0]) if error else ""
+    return failed
+
+
+def _failed_of(raised: Raised, state: RunState) -> dict[int, str]:
+    """The failures that an exception gathered, by the rank in the job.
+
+    A rank that saves or loads alone (`no_dist`) counts as rank 0. Then it has sent nothing in that line.
+    """
+    failed = gathered_failures(raised.message)
+    raisers = {rank for rank, each in state.raised.items() if gathered_failures(each.message)}
+    last = state.last_call.get(raised.rank)
+    is_alone = (
+        own_frame(_without_gathered(raised), state.script) != (last.operation.file, last.operation.line)
+        if last
+        else not {*failed} <= raisers
+    )
+    if is_alone and {*failed} == {0}:
+        return {raised.rank: failed[0]}
+    members = last.operation.members if last else ()
+    return {members[rank] if rank < len(members) else rank: text for rank, text in failed.items()}
+
+
+def _without_gathered(raised: Raised) -> str:
+    """The traceback of a rank, without those of other ranks that its message holds."""
+    return raised.traceback.partition("CheckpointException ranks:")[0]
+
+
+def was_told(raised: Raised, state: RunState) -> bool:
+    """Whether a rank raised only because it was told that a step of a checkpoint had failed on others."""
+    return bool(gathered_failures(raised.message)) and raised.rank not in _failed_of(raised, state)
+
+
+def explain_gathered(failed: Mapping[int, str], where: str) -> tuple[str, str]:
+    """The errors of ranks on which a step of a checkpoint failed, in a sentence, and what to do about the first one."""
+    alike = _alike(failed)
+    texts = [
+        f"{format_ranks(each).capitalize()} failed at {where}: {failed[each[0]] or 'its error is not known.'}"
+        for each in alike[:_MOST_MESSAGES]
+    ]
+    texts += [f"{len(alike) - _MOST_MESSAGES} more failed there."] * (len(alike) > _MOST_MESSAGES)
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts), advise_raised(failed[min(failed)])
 
 
 def is_interrupt(raised: Raised) -> bool:
@@ -133,7 +199,10 @@ def raised_before_hang(state: RunState) -> dict[int, Raised]:
 
 def failures_in_order(state: RunState) -> list[tuple[bool, float, int]]:
     """Of each rank that failed: whether only another rank's failure made it fail, when, and the rank."""
-    failures = [(is_effect(raised), raised.time, raised.rank) for raised in raised_before_hang(state).values()]
+    failures = [
+        (is_effect(raised) or was_told(raised, state), raised.time, raised.rank)
+        for raised in raised_before_hang(state).values()
+    ]
     failures += [
         (False, exited.time, rank)
         for rank, exited in state.exited.items()
@@ -170,7 +239,18 @@ def _also(ranks: Collection[int], what: str) -> str:
     return f" {format_ranks(others).capitalize()} {what}." if others else ""
 
 
+def _explain_gathered(first: Raised, state: RunState) -> Diagnosis:
+    """The failure of a step of a checkpoint: the ranks on which it failed, and those that only learned of it."""
+    failed = _failed_of(first, state)
+    sentence, advice = explain_gathered(failed, _where(*own_frame(_without_gathered(first), state.script)))
+    if told := [raised.rank for raised in state.raised.values() if was_told(raised, state)]:
+        sentence += f" {format_ranks(sorted(told)).capitalize()} raised CheckpointException only because of that."
+    return _dead(failed, sentence, advice)
+
+
 def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
+    if gathered_failures(first.message):
+        return _explain_gathered(first, state)
     frame = own_frame(first.traceback, state.script)
     is_cause = not is_effect(first)
     ranks = [raised.rank for raised in state.raised.values()
@@ -209,12 +289,19 @@ def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
     return f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
 
 
+_NAMED_RANK = re.compile(r"\brank (\d+)\b", re.IGNORECASE)
+
+
+def _without_number(text: str, rank: str) -> str:
+    return _NAMED_RANK.sub(lambda found: "rank" if found[1] == rank else found[0], text)
+
+
 def _alike(said: Mapping[int, str]) -> list[list[int]]:
     """Ranks whose texts are equal, whatever number the rank has there and wherever an object lay."""
-    groups: defaultdict[str, list[int]] = defaultdict(list)
-    for rank in sorted(said):
-        text = re.sub(rf"\brank {rank}\b", "rank", said[rank], flags=re.IGNORECASE)
-        groups[re.sub(r"\b0x[0-9a-f]+", "", text)].append(rank)
+    texts = {rank: re.sub(r"\b0x[0-9a-f]+", "", said[rank]) for rank in sorted(said)}
+    shared, groups = Counter(texts.values()), defaultdict[str, list[int]](list)
+    for rank, text in texts.items():  # a text of several ranks names no number of theirs
+        groups[text if shared[text] > 1 else _without_number(text, str(rank))].append(rank)
     return list(groups.values())
 
 
@@ -278,10 +365,9 @@ def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
 
 # An error that a script catches and prints before it exits.
 
-_TRACEBACK = re.compile(
-    r"Traceback \(most recent call last\):\n(?P<frames>(?:[ \t]+.*\n)+)(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$",
-    re.MULTILINE,
-)
+_TOLD = r"Traceback \(most recent call last\):\n(?P<frames>(?:[ \t]+.*\n)+)(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$"
+_TRACEBACK = re.compile(_TOLD, re.MULTILINE)
+_IN_THREAD = re.compile(rf"^Exception in thread .*\n{_TOLD}", re.MULTILINE)
 _SPEAKS_OF_ERROR = re.compile(
     r"\b(error|exception|failed|fatal|cannot|could not)\b|\w(Error|Exception)\b", re.IGNORECASE
 )
@@ -291,6 +377,32 @@ def _error_in(text: str, script: str) -> tuple[str, str] | None:
     """The last exception of which a text has the traceback, and its place."""
     found = [*_TRACEBACK.finditer(text)]
     return (found[-1]["error"], _where(*own_frame(found[-1]["frames"], script))) if found else None
+
+
+def ended_threads(state: RunState) -> list[tuple[int | None, str]]:
+    """The exceptions that ended threads of ranks, as Python printed them: the rank, and a sentence."""
+    found: list[tuple[int | None, str]] = []
+    for rank, lines in sorted(state.log.items()):
+        for each in _IN_THREAD.finditer("\n".join(line.text for line in lines)):
+            error, _, message = each["error"].partition(": ")
+            place = format_place(*own_frame(each["frames"], state.script))
+            found.append((rank, thread_words(error, place, rank, message)))
+    return found
+
+
+def thread_words(error: str, place: str, rank: int | None, message: str) -> str:
+    """A sentence on an exception that ended a thread."""
+    whose = "" if rank is None else f" of rank {rank}"
+    return f"{error}{f' at {place}' if place else ''} ended a thread{whose}: {in_one_line(message)}".rstrip(": ")
+
+
+def with_ended_threads(verdict: Diagnosis, ended: Collection[tuple[int | None, str]]) -> Diagnosis:
+    """A verdict on a late rank, with the exceptions that ended threads: the rank may wait for one of those."""
+    theirs = [text for rank, text in ended if rank is None or rank in verdict.culprits]
+    if verdict.fault != "late" or not theirs:
+        return verdict
+    sentence = f"{verdict.sentence.rstrip('.')}. {theirs[0].rstrip('.')}."
+    return replace(verdict, sentence=sentence, advice=verdict.advice.replace(ADVICE["late"], THREAD_ENDED))
 
 
 def _printed_error(rank: int, state: RunState) -> tuple[str, str] | None:
@@ -323,7 +435,7 @@ def _explain_signal(exited: Exited, after: str, state: RunState) -> tuple[str, s
     if number == signal.SIGKILL:
         return (
             f"Rank {rank} was killed by SIGKILL{after}.",
-            "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
+            "Find out who sent it: a person, a batch system, the kernel (`dmesg`), or the script itself (os.kill).",
         )
     where = _where(last.operation.file, last.operation.line) if last else "an unknown place"
     if known := explain_text(_stderr(rank, state), rank, where, state):

@@ -7,6 +7,7 @@ open, and where two looks found a rank in different places, that the job moves.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
@@ -26,14 +27,18 @@ _CALLS = {
     "gather_object", "scatter_object_list", "init_process_group", "new_group", "split_group", "new_subgroups",
     "wait_tensor",
 }  # fmt: skip
+_PAIRED = {"send", "recv", "batch_isend_irecv", "send_object_list", "recv_object_list"}
 _CALLED_IN = ("torch/distributed/distributed_c10d.py", "torch/distributed/_functional_collectives.py")
 _OF_DDP = {  # functions of torch that communicate for DDP
     "_verify_param_shape_across_processes": "the constructor of DDP",
     "_sync_module_states": "the constructor of DDP",
     "_sync_module_buffers": "DDP's broadcast of buffers",
 }
+_KNOWN = {*_CALLS, *_OF_DDP.values()}
 _WAITS = re.compile(r"\.wait\(|\bstore\.get\(")  # in C++, so that no further frame shows it
 _READS = re.compile(r"\.(?:item|cpu|tolist|numpy|synchronize)\(")  # on a GPU, these wait for what it does
+_OURS = re.compile(r"(?:^|/)ddpquiz/(?:ranks/|record\.py$)")
+_TORCH_WAITS = re.compile(r"(?:^|/)torch/(?:distributed|nn/parallel)/")  # files in which `.wait(` is for other ranks
 _UNCLEAR = {  # functions of torch in which a rank may wait for others, or for its GPU
     ("torch/autograd/graph.py", "_engine_run_backward"): "backward",
     ("torch/cuda/__init__.py", "synchronize"): "torch.cuda.synchronize",
@@ -48,6 +53,9 @@ _ON_GPU = (
     "On GPUs operations run in the background: a line shows where the CPU waits, and the operation that hangs may have "
     "been called earlier."
 )
+_MAY_MEET = (
+    "If the script lets ranks meet from these lines, as from two branches of an `if`, then the lines are no fault."
+)
 _NUMBERED = "The files do not name ranks; they are numbered in the order in which they were read."
 _MORE = (
     "TORCH_FR_BUFFER_SIZE=2000 in the next run makes dumps that show shapes and the number of each operation; put them "
@@ -55,17 +63,44 @@ _MORE = (
 )
 
 
+_Lines = tuple[tuple[str, int], ...]  # each a file and a number
+
+
 class _Standing(NamedTuple):
-    """What a rank does. `kind` says whether it waits: in a call, in something that may wait, or not at all."""
+    """What a rank does. `kind` says whether it waits: in a call, in something that may wait, or not at all.
+
+    `inside` is the innermost function, if that is one of a library. `callers` are the lines of the user's files from
+    which the rank came to its line, the nearest first.
+    """
 
     kind: Literal["call", "leaves", "unclear", "elsewhere"]
     doing: str
     file: str
     line: int
+    inside: str = ""
+    callers: _Lines = ()
 
     @property
     def words(self) -> str:
-        return f"in {self.doing} at {format_place(self.file, self.line)}" if self.line else f"in {self.doing}"
+        inside = f", inside {self.inside}," if self.inside else ""
+        return f"in {self.doing}{inside} at {format_place(self.file, self.line)}{self.came_from}" if self.line else (
+            f"in {self.doing}")  # fmt: skip
+
+    @property
+    def came_from(self) -> str:
+        """Where the line was called, as the end of a sentence."""
+        return f" (called at {', from '.join(format_place(*each) for each in self.callers)})" if self.callers else ""
+
+    @property
+    def of_few(self) -> bool:
+        """Whether a rank may wait there for one other rank, so that no number of ranks tells who is right."""
+        return self.kind == "call" and (self.doing in _PAIRED or self.doing not in _KNOWN)
+
+    @property
+    def position_words(self) -> str:
+        """The same as what a rank does in a list that has its line beside it."""
+        inside = f", inside {self.inside}" if self.inside else ""
+        return f"{'' if self.kind == 'call' else 'in '}{self.doing}{inside}{self.came_from}"
 
 
 _Sides = Mapping[_Standing, tuple[int, ...]]  # ranks that do the same
@@ -100,9 +135,7 @@ def add_stacks(found: Diagnosis, stacks: JobStacks) -> Diagnosis:
         if said.fault == "quiet":
             return replace(found, positions=found.positions or said.positions, limits=(*found.limits, said.sentence))
         return replace(said, evidence=(*said.evidence, *found.evidence), limits=(*said.limits, found.sentence))
-    shown = {
-        rank: _standing(stacks.of[rank]) for rank in found.culprits if rank in stacks.of and stacks.of[rank].frames
-    }
+    shown = _standings(found.culprits, stacks)
     if not shown:
         return found
     theirs = " ".join(f"The stack of rank {rank} is {each.words}." for rank, each in shown.items())
@@ -126,10 +159,11 @@ def _moves(moved: Sequence[int], apart: float) -> str:
 
 def _of_no_call(sides: _Sides) -> Diagnosis:
     if not sides:
-        return Diagnosis("quiet", (), "No rank has a stack.", advice=ADVICE["late"])
+        return Diagnosis("quiet", (), "No rank has a stack.", advice=_NO_STACK)
     return Diagnosis("quiet", (), f"No rank is in a call of torch.distributed: {_list(sides)}.", advice=_LOOK_AGAIN)
 
 
+_NO_STACK = "Why is said for each rank: mend that and look again, or look at the logs of the job."
 _LOOK_AGAIN = "If the job does not go on, look again in a minute: ranks that still stand there are busy or in a lock."
 
 
@@ -156,11 +190,19 @@ def _of_different_calls(sides: _Sides, ranks: int) -> Diagnosis:
     if alone:
         sentence = f"Only {format_ranks(alone[1])} {_be(alone[1])} {alone[0].words}; {_list({usual: sides[usual]})}."
         return Diagnosis("missing", alone[1], sentence, advice=ADVICE["missing"])
+    if len({each.doing for each in sides}) == 1:
+        return Diagnosis(
+            "order", (), f"All ranks are in {usual.doing}, but came there from different lines: {_list(sides)}.",
+            advice=f"{ADVICE['order']} {_MORE}", limits=(_MAY_MEET, _NO_GROUPS),
+        )  # fmt: skip
     sentence = f"The ranks are in different operations: {_list(sides)}."
     fewer = _all(rest)
-    is_clear = 2 * len(fewer) < len(fewer) + len(sides[usual])
+    may_be_pairs = any(each.of_few for each in sides)
+    is_clear = 2 * len(fewer) < len(fewer) + len(sides[usual]) and not may_be_pairs
     limit = f"Which side is wrong, stacks do not show; {format_ranks(fewer)} {_be(fewer)} fewer." if is_clear else (
         "Which side is wrong, stacks do not show.")  # fmt: skip
+    if may_be_pairs:
+        limit += " A rank that waits for a message, or in a wait(), may wait for any other rank."
     return Diagnosis(
         "order", fewer if is_clear else (), sentence, advice=f"{ADVICE['order']} {_MORE}", limits=(limit, _NO_GROUPS)
     )
@@ -205,7 +247,7 @@ def _complete(found: Diagnosis, sides: _Sides, stacks: JobStacks) -> Diagnosis:
         limits.append(f"All stood in the same place {when}; a long step does so, too.")
     elif moved := [rank for rank in found.culprits if rank in stacks.of and stacks.of[rank].moved]:
         limits.append(f"{format_ranks(moved).capitalize()} moved between two looks: that may be slow, and not stuck.")
-    elif not is_still and all(seen.moved is None for seen in stacks.of.values()):
+    elif sides and not is_still and all(seen.moved is None for seen in stacks.of.values()):
         limits.append(_MOMENT)
     if found.fault != "quiet" and any(seen.on_gpu for seen in stacks.of.values()):
         limits.append(_ON_GPU)
@@ -216,10 +258,7 @@ def _complete(found: Diagnosis, sides: _Sides, stacks: JobStacks) -> Diagnosis:
     limits += [f"Rank {rank} has no stack: {stacks.of[rank].why or 'it runs no line of Python'}." for rank in without]
     if stacks.is_numbered:
         limits.append(_NUMBERED)
-    positions = tuple(
-        RankPosition(ranks, each.doing if each.kind == "call" else f"in {each.doing}", each.file, each.line)
-        for each, ranks in sides.items()
-    )
+    positions = tuple(RankPosition(ranks, each.position_words, each.file, each.line) for each, ranks in sides.items())
     first = (*found.culprits, *(ranks[0] for ranks in sides.values()))
     evidence = _evidence(_standings(first, stacks), stacks)
     return replace(found, positions=positions, limits=tuple(limits), evidence=evidence)
@@ -227,7 +266,25 @@ def _complete(found: Diagnosis, sides: _Sides, stacks: JobStacks) -> Diagnosis:
 
 def _standings(ranks: Iterable[int], stacks: JobStacks) -> dict[int, _Standing]:
     """What ranks do, as far as they have a stack."""
-    return {rank: _standing(stacks.of[rank]) for rank in ranks if rank in stacks.of and stacks.of[rank].frames}
+    found = {rank: _standing(seen) for rank, seen in stacks.of.items() if seen.frames}
+    ways: dict[_Standing, set[_Lines]] = {}
+    for each in found.values():
+        ways.setdefault(each._replace(callers=()), set()).add(each.callers)
+    shown = {each: each._replace(callers=_telling(each, ways[each._replace(callers=())])) for each in {*found.values()}}
+    return {rank: shown[found[rank]] for rank in ranks if rank in found}
+
+
+def _telling(each: _Standing, ways: Collection[_Lines]) -> _Lines:
+    """The callers that a reader needs: up to the script that was started, and up to where ranks came another way."""
+    script = each.callers[-1][0] if each.callers else each.file
+    files = [each.file, *(file for file, _ in each.callers)]
+    apart = (_shared(each.callers, way) + 1 for way in ways if way != each.callers)
+    return each.callers[: max([files.index(script), *apart])]
+
+
+def _shared(one: _Lines, other: _Lines) -> int:
+    """How many lines at the beginning of two ways are equal."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _evidence(standing: Mapping[int, _Standing], stacks: JobStacks) -> tuple[str, ...]:
@@ -259,25 +316,28 @@ def _capital(text: str) -> str:
 
 
 def _standing(seen: SeenStack) -> _Standing:
-    frames = seen.frames
+    frames = tuple(frame for frame in seen.frames if not _OURS.search(frame.file)) or seen.frames
     own = next((number for number, frame in enumerate(frames) if not is_library(frame.file)), None)
     place = frames[own] if own is not None else Frame("", 0, "")
     if call := _call_in(frames):
         return call
     for (file, name), doing in _UNCLEAR.items():
         if any(frame.file.endswith(file) and frame.name == name for frame in frames):
-            return _Standing("unclear", doing, place.file, place.line)
+            return _Standing("unclear", doing, place.file, place.line, callers=_callers(frames, own))
     if own == 0 and (code := source_line(place.file, place.line)):
         if _WAITS.search(code):
-            return _Standing("call", f"`{code.strip()}`", place.file, place.line)
+            return _Standing("call", f"`{code.strip()}`", place.file, place.line, callers=_callers(frames, own))
         if _READS.search(code) and seen.on_gpu is not False:
-            return _Standing("unclear", f"`{code.strip()}`", place.file, place.line)
+            return _Standing("unclear", f"`{code.strip()}`", place.file, place.line, callers=_callers(frames, own))
+    if own and _TORCH_WAITS.search(frames[0].file) and _WAITS.search(source_line(frames[0].file, frames[0].line)):
+        doing = frames[0].name.rpartition(".")[2]
+        return _Standing("call", doing, place.file, place.line, callers=_callers(frames, own))
     if own is None:
         innermost = frames[0]
         return _Standing("elsewhere", innermost.name, innermost.file, innermost.line)
     name = "the script" if place.name == "<module>" else place.name
-    inside = "" if own == 0 else f", inside {frames[0].name} of {PurePath(frames[0].file).name},"
-    return _Standing("elsewhere", f"{name}{inside}", place.file, place.line)
+    inside = "" if own == 0 else f"{frames[0].name} of {PurePath(frames[0].file).name}"
+    return _Standing("elsewhere", name, place.file, place.line, inside, _callers(frames, own))
 
 
 def _call_in(frames: Sequence[Frame]) -> _Standing | None:
@@ -285,16 +345,22 @@ def _call_in(frames: Sequence[Frame]) -> _Standing | None:
     for number, frame in reversed([*enumerate(frames)]):
         name = frame.name.rpartition(".")[2]
         if frame.file.endswith(_CALLED_IN) and name in _CALLS:
-            return _Standing("call", name, *_caller(frames, number))
+            return _called("call", name, frames, number)
         if frame.file.endswith(_CALLED_IN) and name == "destroy_process_group":
-            return _Standing("leaves", name, *_caller(frames, number))
+            return _called("leaves", name, frames, number)
         if name in _OF_DDP and "torch/" in frame.file:
-            return _Standing("call", _OF_DDP[name], *_caller(frames, number))
+            return _called("call", _OF_DDP[name], frames, number)
     return None
 
 
-def _caller(frames: Sequence[Frame], number: int) -> tuple[str, int]:
-    """The line of the user's code from which a call of torch was made."""
-    outside = [*frames[number + 1 :], frames[number]]
-    caller = next((frame for frame in outside if not is_library(frame.file)), outside[0])
-    return caller.file, caller.line
+def _called(kind: Literal["call", "leaves"], doing: str, frames: Sequence[Frame], number: int) -> _Standing:
+    """A call of torch, at the line of the user's code from which it was made."""
+    outside = range(number + 1, len(frames))
+    at = next((each for each in outside if not is_library(frames[each].file)), min(number + 1, len(frames) - 1))
+    return _Standing(kind, doing, frames[at].file, frames[at].line, callers=_callers(frames, at))
+
+
+def _callers(frames: Sequence[Frame], at: int | None) -> _Lines:
+    """The lines of the user's code from which the one of a frame was called, the nearest first."""
+    outside = frames[at + 1 :] if at is not None else ()
+    return tuple((frame.file, frame.line) for frame in outside if not is_library(frame.file))

@@ -179,7 +179,7 @@ def _account(events: Sequence[Event]) -> tuple[ComparedRun, dict[CallSite, list[
         name = PurePath(file).name
         sites.setdefault(CallSite("" if name == script else name, line, op), []).append(cost)
     times = tuple(timeline.totals(end.time).values())
-    return ComparedRun(began.script, began.ranks, end.time, times, end.why), sites
+    return ComparedRun(began.script, began.ranks, end.time, times, "" if end.ok else end.why), sites
 
 
 def _amounts(costs: Iterable[Cost], ranks: int) -> Amounts | None:

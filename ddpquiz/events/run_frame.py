@@ -499,6 +499,8 @@ def _result(state: RunState) -> tuple[Piece, ...]:
     end = state.end
     if end is None:
         return ()
+    if end.ok and end.why:
+        return (end.why, ""), (f"\nrecorded up to {end.time:.2f} s", "")
     if end.ok:
         claims, others = "", end.claims - end.proven
         if end.claims and not state.only_broken_claims:

@@ -61,6 +61,7 @@ class RunState:
     started_at: dict[int, float] = field(default_factory=dict)  # rank -> when it was started for the first time
     restart: int = 0  # how often the ranks were restarted
     notes: list[str] = field(default_factory=list)
+    standstill: str = ""  # the note that nothing moves, while that is so
     time: float = 0.0  # of the last event
     hung: events.Hung | None = None
     end: events.End | None = None
@@ -81,6 +82,9 @@ class RunState:
             self.last_event_at[event.rank] = event.time
         if handler := self._handlers.get(type(event)):
             handler(self, event)
+        if self.standstill and not isinstance(event, events.Alive | events.Note):
+            self.notes.remove(self.standstill)
+            self.standstill = ""
 
     def _begin(self, event: events.Began) -> None:
         self.began = event
@@ -197,6 +201,8 @@ class RunState:
     def _add_note(self, event: events.Note) -> None:
         if event.text not in self.notes and len(self.notes) < _NOTES:  # every rank may have the same note
             self.notes.append(event.text)
+            if event.of_standstill:
+                self.standstill = event.text
 
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TextIO
 
-from ddpquiz.atomic_file import replacing
+from ddpquiz.atomic_file import open_at_once, replacing
 from ddpquiz.errors import UserError
 from ddpquiz.events.collective import Call, Collective, Matching
 from ddpquiz.events.event import (
@@ -51,7 +51,7 @@ def read(path: Path) -> tuple[Event, ...]:
     A saved run is foreign data: UserError names the line of the first value that an event cannot have.
     """
     try:
-        with path.open("rb") as file:
+        with open_at_once(path) as file:
             events = list(_decoded(file, path))
     except FileNotFoundError:
         raise UserError(f"There is no saved run {path}; {_HOW}") from None

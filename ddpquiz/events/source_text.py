@@ -68,11 +68,12 @@ def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[st
     frames = [(frame.file, frame.line) for frame in frames_in(text)]
     if newest_first:
         frames.reverse()
-    path = str(Path(script).absolute())
+    path = str(Path(script).absolute()) if script else ""
     own = [frame for frame in frames if frame[0] == path or not _LIBRARY.search(frame[0])] or frames
     return own[-1] if own else ("", 0)
 
 
+@lru_cache(maxsize=1000)
 def is_library(file: str) -> bool:
     """Whether the file of a frame belongs to a library or to Python.
 

@@ -230,7 +230,7 @@ class Run:
         """Which rank failed, why, what to do about it, and which concept explains it; nothing if the run went well."""
         if self._stopped not in ("", FAILED, HUNG):
             stacks = self._last_look.positions if self._last_look else ()
-            return None, self._stopped, advise_stopped(self.seen, stacks) if stacks else "", ""
+            return None, self._stopped, advise_stopped(self.seen, stacks), ""
         if has_failed(self.seen):
             verdict = diagnose(self.seen)
             return verdict.rank, verdict.whole, verdict.advice, verdict.concept

@@ -10,6 +10,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpquiz.atomic_file import is_pipe_or_device
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import ClaimText
 from ddpquiz.paths import pack_of
@@ -47,6 +48,8 @@ def read(path: Path) -> Script:
     from ddpquiz.curriculum.pack_consent import allowed_pack
 
     pack = allowed_pack(pack_of(path))
+    if is_pipe_or_device(path):
+        raise UserError(f"{path} is a pipe or a device. Save the script as a file, and name that.")
     try:
         data = pack.read(path) if pack else path.read_bytes()
         tree = ast.parse(data)

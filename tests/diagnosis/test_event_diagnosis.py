@@ -1,13 +1,17 @@
 """What `ddpquiz run` says while a script of the user's own hangs, and when it is stopped."""
 
+import re
 import textwrap
 
 import passed
 import pytest
 from inline_snapshot import snapshot
+from state_of_calls import call, state_of
 
 from ddpquiz.diagnosis.diagnosis import ADVICE
-from ddpquiz.events.event import Hung, Issued, Note, Output
+from ddpquiz.diagnosis.event_diagnosis import diagnose
+from ddpquiz.events.event import Alive, Hung, Issued, Note, Output, Waiting
+from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -53,6 +57,28 @@ def test_calls_that_do_not_match_end_the_run_at_once_with_both_lines(started):
     assert hung is None or hung.time - last >= watchdog.MISMATCH  # Gloo may fail first
 
 
+JOIN = """
+    from torch.distributed.algorithms.join import Join
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear({size}))
+    with Join([model]):
+        for step in range(2 + rank):
+            model(torch.ones(3, 1)).sum().backward()
+            dist.all_reduce(torch.zeros(1))
+"""
+
+
+@pytest.mark.parametrize("size", ["1, 40", "1, 1, bias=False"], ids=["sizes differ", "all sizes are equal"])
+def test_a_call_that_join_does_not_mirror_is_named_and_not_the_rank_whose_inputs_have_ended(started, size):
+    run = started(JOIN.format(size=size), timeout=2.0)
+    list(run.events())
+    found = diagnose(run.seen)
+    assert (found.fault, found.culprits, found.concept) == ("missing", (1, 2), "uneven-inputs")
+    assert found.sentence == snapshot(
+        "Ranks 1 and 2 called all_reduce at train.py:12 when rank 0 had ended its inputs. Join (train.py:9) makes calls for rank 0 then, but only those of the modules that it was given, so from there on the calls do not match."
+    )
+
+
 def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     monkeypatch.setattr(watchdog, "NOTICE", 0.8)
     run = started("""
@@ -64,13 +90,18 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     """)
     events = list(run.events())
     (text,) = notes(events)
-    assert text.startswith("No operation and no line of output for 1 s. ")
+    assert re.match(r"No operation and no line of output for more than \d+ s\. Ranks 0", text)
     assert text.endswith(
         "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it has not reached this call and was last seen at "
         f"train.py:7. `ddpquiz where {run.seen.pids[2]}` shows the stack of rank 2."
     )
     assert run.seen.end.ok
     assert len([event for event in events if isinstance(event, Output)]) == 3
+    at = next(number for number, event in enumerate(events) if isinstance(event, Note))
+    assert RunState.after(events[: at + 1]).notes == [text]
+    moved = next(number for number, event in enumerate(events) if number > at and not isinstance(event, Alive))
+    assert RunState.after(events[:moved]).notes == [text]
+    assert RunState.after(events[: moved + 1]).notes == []
 
 
 def test_where_each_rank_stands_is_said_when_none_waits_for_another(started, monkeypatch):
@@ -127,3 +158,16 @@ def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
         "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it has not reached this call and was last seen at train.py:7."
     )
     assert advice == ADVICE["late"]
+
+
+def test_a_rank_that_waits_in_a_call_itself_is_not_told_to_look_for_slow_input():
+    """Both halves of its message are recorded, so the record does not show why the wait does not end."""
+    send, receive = (call(5, op, members=(0, 1, 2), peer=peer)._replace(asynchronous=True)
+                     for op, peer in (("send", 0), ("recv", 1)))  # fmt: skip
+    state = state_of([receive], [send, call(9)], [call(9)], ended=False, more=[Waiting(0.1, 0, 1)])
+    found = diagnose(state, now=60.0)
+    assert (found.fault, found.culprits) == ("late", (0,))
+    assert found.sentence == snapshot(
+        "Ranks 1 and 2 wait in all_reduce at train.py:9 for rank 0: it is itself in recv at train.py:5, and the record does not show why."
+    )
+    assert "input" not in found.advice

@@ -84,7 +84,7 @@ FAULTS = {
     ),
     "os.kill(os.getpid(), 9)": (
         "Rank 1 was killed by SIGKILL, after all_reduce at train.py:6.",
-        "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
+        "Find out who sent it: a person, a batch system, the kernel (`dmesg`), or the script itself (os.kill).",
     ),
     "os.kill(os.getpid(), 15)": ("Rank 1 was killed by SIGTERM, after all_reduce at train.py:6.", ""),
     "os.kill(os.getpid(), 40)": ("Rank 1 was killed by signal 40, after all_reduce at train.py:6.", ""),

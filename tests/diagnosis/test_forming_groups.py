@@ -4,8 +4,9 @@ import passed
 import pytest
 from inline_snapshot import snapshot
 
+from ddpquiz.diagnosis.diagnosis import SAME_MESH
 from ddpquiz.diagnosis.event_diagnosis import diagnose
-from ddpquiz.events.event import Began, Forming, Issued
+from ddpquiz.events.event import Began, Ended, Forming, Issued, Joining, Raised
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
@@ -119,3 +120,60 @@ def test_groups_that_two_ranks_form_in_opposite_orders_are_a_matter_of_order():
     found = diagnose(seen)
     assert (found.fault, found.culprits) == ("order", (0, 1))
     assert found.sentence.startswith("Rank 0 called new_group for ranks 0 and 1 at train.py:5, but rank 1 called ")
+
+
+OLD_FILE = (
+    "The file {folder}/meet may be left from an earlier job: then the ranks look for processes that are gone. Delete "
+    "it before each run, or give each run a new name. It must also lie where all ranks see it."
+)
+
+
+REFUSED = (
+    "Gloo connectFullMesh failed with [pair.cc:152] timed out connecting: SO_ERROR: Connection refused, "
+    "remote=[127.0.0.1]:408"
+)
+
+
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [("file:///x/meet", OLD_FILE.format(folder="/x")), ("tcp://10.0.0.1:29500", "Find out what keeps the ranks")],
+)
+def test_ranks_that_failed_to_connect_do_not_wait(address, advice):
+    state = RunState.after([
+        Began("/x/job.py", (), 2, "cpu", "gloo", ""),
+        *(Joining(0.1, rank, False, 3, 2, rank, address) for rank in (0, 1)),
+        *(Raised(9.0, rank, "RuntimeError", REFUSED, 'File "/x/job.py", line 3, in <module>\n') for rank in (0, 1)),
+    ])  # fmt: skip
+    found = diagnose(state)
+    assert (found.fault, found.culprits) == ("unknown", ())
+    assert found.sentence == f"Ranks 0 and 1 could not connect in init_process_group at job.py:3: {REFUSED}."
+    assert found.advice.startswith(advice)
+    assert found.limits == ("What keeps the ranks from connecting is not known.",)
+
+
+def test_a_rank_that_could_not_connect_is_not_late_where_the_others_went_on():
+    """The other rank found the new address in the file, and waits in its first call."""
+    state = RunState.after([
+        Began("/x/job.py", (), 2, "cpu", "gloo", ""),
+        *(Joining(0.1, rank, False, 3, 2, rank, "file:///x/meet") for rank in (0, 1)),
+        Joining(0.2, 1, done=True, line=3),
+        Issued(0.3, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/job.py", 4)),
+        Raised(9.0, 0, "RuntimeError", REFUSED, 'File "/x/job.py", line 3, in <module>\n'),
+        Ended(9.1, 1, 1, failed=True),
+        Raised(9.2, 1, "RuntimeError", "[pair.cc] Connection closed by peer", 'File "/x/job.py", line 4, in <module>\n'),
+    ])  # fmt: skip
+    found = diagnose(state)
+    assert (found.fault, found.culprits, found.advice) == ("unknown", (), OLD_FILE.format(folder="/x"))
+    assert found.sentence.startswith("Rank 0 could not connect in init_process_group at job.py:3")
+
+
+def test_ranks_that_give_a_device_mesh_different_shapes_are_told_about_the_mesh(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(
+        HEAD + "from torch.distributed.device_mesh import init_device_mesh\n"
+        'init_device_mesh("cpu", (1, 4) if rank == 3 else (2, 2), mesh_dim_names=("replicate", "shard"))\n'
+    )
+    run = Run(Request(path, ranks=4, device="cpu", timeout=1.5))
+    list(run.events())
+    found = diagnose(run.seen)
+    assert (found.culprits, found.advice) == ((3,), SAME_MESH)

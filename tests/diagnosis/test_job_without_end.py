@@ -12,14 +12,16 @@ from inline_snapshot import snapshot
 
 from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.diagnosis.job_diagnosis import diagnose_job
+from ddpquiz.events import saved_run
 from ddpquiz.events.event import Alive, Began, End, Ended, Exited, Issued, MemoryPeak, Raised, Recorded, Started
 from ddpquiz.events.operation import Operation
+from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.events.run_state import RunState
 from ddpquiz.jobs.log_file import read_logs
 from ddpquiz.jobs.rank_files import find_unended, read_rank_files
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 
-pytestmark = passed.ENGINE
+pytestmark = passed.COMMANDS
 
 RANKS = 3
 CALL = Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "/train.py", 9, "0", "sum")
@@ -123,6 +125,22 @@ def test_a_job_that_still_runs_is_said_to_run(write, tmp_path):
     )
 
 
+def test_a_job_that_still_runs_is_saved_as_one_without_a_known_fault(write, tmp_path):
+    for rank in range(RANKS):
+        write(rank, os.getpid())
+    command = [sys.executable, "-m", "ddpquiz", "diagnose", str(tmp_path), "--save", str(tmp_path / "job.json")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, f"Saved {tmp_path / 'job.json'}.\n")
+    assert ran.stdout.startswith("Nothing shows a fault\nThe job still runs: ranks 0-2 have not ended.")
+    state = RunState.after(saved_run.read(tmp_path / "job.json"))
+    assert state.end
+    assert (state.end.ok, state.end.rank) == (True, None)
+    (said, tone), (until, _) = describe_frame(state, str).result
+    assert said.startswith("The job still runs: ranks 0-2 have not ended.")
+    assert tone == ""
+    assert until.startswith("\nrecorded up to ")
+
+
 def test_a_rank_that_still_runs_when_the_others_have_finished_is_not_dead(write, tmp_path):
     for rank in range(RANKS):
         write(rank, os.getpid(), then=END if rank else ())
@@ -199,3 +217,118 @@ def test_an_interrupt_is_no_cause_unless_ranks_had_waited_long_before(waited, fa
     events += [Ended(2.2 + waited, 0, 2, failed=True), Raised(2.2 + waited, 0, "RuntimeError", LOST, trace)]
     found = diagnose(RunState.after(events))
     assert (found.fault, found.culprits) == (fault, () if fault == "stopped" else (1,))
+
+
+@pytest.mark.parametrize("then", ["finished", "went on"])
+def test_of_a_job_that_was_restarted_it_is_said_what_failed_first_and_that_it_recovered(then, tmp_path):
+    for restart in (0, 1):
+        for rank in range(2):
+            writer = RankWriter(tmp_path, 100, Began("/train.py", (), 2, "cpu", "gloo", "Recorded."), restart)
+            writer.open(rank)
+            pair = CALL._replace(members=(0, 1))
+            writer.write(writer.issued(writer.now(), 1, (), writer.prepare(pair)))
+            writer.write(writer.ended(writer.now(), 1))
+            if restart == 0 and rank == 1:
+                writer.send(Raised(writer.now(), 1, "ValueError", "bad batch", ""))
+                writer.send(Exited(writer.now(), 1, 1))
+            if restart == 1 and then == "finished":
+                writer.send(MemoryPeak(writer.now(), rank, 0, 1 << 20, 0))
+                writer.send(Exited(writer.now(), rank, 0))
+            writer.close()
+    found = verdict(tmp_path)
+    assert (found.fault, found.culprits) == ("none" if then == "finished" else "quiet", ())
+    assert found.sentence.endswith(
+        " The ranks were restarted once. What failed first, before that: Rank 1 raised ValueError: bad batch. "
+        f"The job recovered, and {then}."
+    )
+
+
+STOPPED = (
+    "W1130 01:00:00.000000 7 torch/distributed/elastic/api.py:753] Received 15 death signal, shutting down workers\n"
+)
+
+
+def with_log(folder, text):
+    """Return the verdict on the record in a folder beside a log."""
+    (folder / "job.log").write_text(text)
+    record = replace(read_rank_files(folder), log=read_logs([folder / "job.log"], ["job.log"], RANKS))
+    return diagnose_job(record, RunState.after(record.events))
+
+
+def test_of_a_job_that_was_stopped_it_is_told_what_its_record_says_and_where_its_ranks_were_seen(write, gone, tmp_path):
+    for rank in range(RANKS):
+        write(rank, gone, calls=0, then=[(Alive, "/train.py", 14)])
+    found = with_log(tmp_path, STOPPED)
+    assert (found.fault, [str(each) for each in found.positions]) == (
+        "stopped",
+        ["ranks 0-2: last seen at train.py:14"],
+    )
+    assert found.limits[-1] == snapshot(
+        "The record by itself does not show why: Ranks 0-2 ended without a word, all at about the same time. They had not communicated yet."
+    )
+
+
+IN_THREAD = """\
+Exception in thread Thread-1 (fill):
+Traceback (most recent call last):
+  File "/train.py", line 13, in fill
+    label = int(rec)
+ValueError: no number
+step 5
+"""
+
+
+def test_an_exception_that_ended_a_thread_is_told_beside_a_record(write, gone, tmp_path):
+    for rank, calls in enumerate((2, 1, 2)):
+        write(rank, gone, calls=calls, done=rank == 1)
+        with (tmp_path / f"rank-{rank}.jsonl").open("a") as file:
+            file.write(f'{{"event": "alive", "time": 60.0, "rank": {rank}, "file": "/train.py", "line": 14}}\n')
+    found = with_log(tmp_path, IN_THREAD + STOPPED)
+    assert (found.fault, found.culprits) == ("late", (1,))
+    assert "ValueError at train.py:13 ended a thread or a callback" in found.sentence
+    assert found.advice.startswith("Find out whether the rank waits there for what that thread was to do.")
+
+
+HANDLED = """\
+step 5
+Traceback (most recent call last):
+  File "/train.py", line 21, in main
+    upload(step)
+ValueError: no such service
+"""
+
+
+def test_an_exception_that_may_have_been_handled_is_no_end_of_a_rank(write, gone, tmp_path):
+    for rank in range(RANKS):
+        write(rank, gone)
+    (tmp_path / "rank1.log").write_text(HANDLED)
+    log = read_logs([tmp_path / "rank1.log"], ["rank1.log"], RANKS)
+    record = replace(read_rank_files(tmp_path), log=log)
+    found = diagnose_job(record, RunState.after(record.events))
+    assert (found.fault, found.culprits) == ("unknown", (1,))
+    assert found.sentence.startswith("The last thing in the log of rank 1 is an exception: ValueError at train.py:21")
+    assert any(limit.startswith("The record by itself does not show why: Ranks 0-2 ended") for limit in found.limits)
+
+
+FAILED = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/train.py", line 30, in main
+[rank1]:     raise ValueError("bad batch")
+[rank1]: ValueError: bad batch
+E1130 01:00:00.000000 7 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 9) of binary: python
+"""
+
+
+@pytest.mark.parametrize("restart", [0, 1])
+def test_a_failure_before_the_last_restart_is_not_the_one_of_the_job(restart, tmp_path, monkeypatch):
+    """The record of the ranks that were restarted has no failure, but the log still holds the first one."""
+    monkeypatch.setattr(os, "getpid", lambda: 2**22)
+    for rank in range(2):
+        writer = RankWriter(tmp_path, 100, Began("/train.py", (), 2, "cpu", "gloo", "Recorded."), restart)
+        writer.open(rank)
+        pair = CALL._replace(members=(0, 1))
+        writer.write(writer.issued(writer.now(), 1, (), writer.prepare(pair)))
+        writer.write(writer.ended(writer.now(), 1))
+        writer.close()
+    found = with_log(tmp_path, FAILED + STOPPED)
+    assert (found.fault, found.culprits) == (("stopped", ()) if restart else ("dead", (1,)))

@@ -48,6 +48,7 @@ NCCL = {
     "slow_data_all_dumps": ("late", (2,), "for rank 2, which had last enqueued number 5.", 3),
 }  # fmt: skip
 GLOO = {
+    "checkpoint": ("dead", (1,), "Rank 1 failed at job.py:32: AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file", 84),
     "error_file": ("dead", (1,), "Rank 1 raised KeyError at job.py:9: 'tokenizer.json'", 63),
     "exits": ("dead", (0,), "Rank 0 exited with status 3, and no error of its own is in these logs. Rank 2 failed because of that.", 54),
     "forming": ("late", (2,), "A rank waited 5 s in init_process_group at train.py:12 for rank 2: not all ranks came in time.", 25),
@@ -56,6 +57,7 @@ GLOO = {
     "handled_raised": ("dead", (1,), "Rank 1 raised IndexError at job.py:18: no such layer. Rank 0 failed because of that.", 16),
     "healthy": ("quiet", (), "No error that ended a rank is in 13 lines of 1 log.", 7),
     "healthy_info": ("quiet", (), "No error that ended a rank is in 19 lines of 1 log.", 11),
+    "interrupted": ("stopped", (), "The job was stopped from outside: the launcher received SIGINT. Before that, no rank wrote an error.", 2),
     "killed": ("dead", (2,), "Rank 2 was killed by SIGKILL. Ranks 0 and 1 failed because of that.", 63),
     "late": ("late", (1,), "Ranks 0 and 2 waited 6 s in all_reduce at job.py:13, as it seems for rank 1, which reported no timeout.", 9),
     "late_detail": ("late", (1,), "Rank 1 did not come to the call at job.py:13 in which the other ranks waited, says torch.", 1),
@@ -67,6 +69,7 @@ GLOO = {
     "new_group": ("late", (2, 3), "Ranks 0 and 1 waited 5 s in new_group at train.py:12 for ranks 2 and 3: not all ranks came in time.", 25),
     "other_op": ("order", (2,), "Ranks 0 and 1 waited in all_reduce at job.py:13, rank 2 waited in broadcast at job.py:12: these calls do not meet.", 9),
     "other_op_detail": ("order", (2,), "ranks 0 and 1 called all_reduce of 4 float at job.py:13, but rank 2 called broadcast of 4 float at job.py:12.", 10),
+    "port_in_use": ("unknown", (), "The last thing in this log is an exception: DistNetworkError at job.py:3: The server socket has failed to listen", 19),
     "raised": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 4),
     "raised_tee": ("dead", (1,), "Rank 1 raised ValueError at job.py:12: bad batch in shard 17. Ranks 0 and 2 failed because of that.", 4),
     "recovered": ("dead", (1,), "Rank 1 raised RuntimeError at job.py:5: the disk is full", 8),
@@ -74,6 +77,7 @@ GLOO = {
     "segfault": ("dead", (1,), "Rank 1 crashed at job.py:16: Segmentation fault. Ranks 0 and 2 failed because of that.", 1),
     "shapes": ("signature", (), "Rank 0 received 8 bytes, but its tensor has room for only 4: the sizes of a collective differ.", 2),
     "shapes_detail": ("signature", (1,), "ranks 0 and 2 called all_reduce of 4 float at job.py:12, but rank 1 called all_reduce of 8 float at job.py:12.", 10),
+    "stale_file": ("unknown", (), "Ranks 0 and 1 could not connect in init_process_group at job.py:9: Gloo connectFullMesh failed with", 23),
     "stopped": ("stopped", (), "The job was stopped from outside: the launcher received SIGTERM. Before that, no rank wrote an error.", 1),
     "store": ("late", (), "Ranks 1 and 2 waited 3 s in the store at job.py:14 for the key vocabulary-size, which nobody set in time.", 8),
     "store_beside_call": ("late", (), "Ranks 1 and 2 waited 5 s in the store at train.py:13 for the key vocabulary_ready, which nobody set in time.", 26),
@@ -114,7 +118,7 @@ WITH_DUMPS = {
     "heartbeat": ("late", (1,), "Rank 0 waits in all_reduce at job.py:10 for rank 1"),
     "missing": ("late", (1,), "it had last enqueued number 3 of group 0, says its log."),
     "missing_all_dumps": ("late", (1,), "Rank 0 waits in all_reduce at job.py:9 for rank 1"),
-    "order_timeout": ("order", (1,), "Rank 1 called all_reduce at job.py:13 for group 2 where rank 0 called all_reduce"),
+    "order_timeout": ("order", (0, 1), "rank 0 for rank 1 in all_reduce at job.py:13 (group 1 of ranks 0 and 1); rank 1"),
     "other_op": ("missing", (1,), "Rank 1 did not call all_reduce at job.py:9, in which rank 0 waits"),
     "slow_data": ("late", (2,), "Ranks 0 and 1 wait in all_reduce at job.py:12 for rank 2"),
     "slow_data_all_dumps": ("late", (2,), "Ranks 0 and 1 wait in all_reduce at job.py:12 for rank 2"),
@@ -192,6 +196,47 @@ def test_a_quoted_line_stands_where_the_verdict_says(folder, name):
             assert "exitcode" in lines[int(number) - 1]
         else:
             assert beginning in lines[int(number) - 1]
+
+
+def test_an_error_without_a_rank_gets_no_number_that_another_line_contradicts():
+    """Of three ranks, only rank 1 signed what ended it; the other two wrote the same error, and torch did not sign it."""
+    found = judged(DATA / "logs/interrupted/log")
+    assert [str(each) for each in found.positions] == ["rank 1: raised KeyboardInterrupt at job.py:27"]
+    assert "2 ranks whose numbers the logs do not say raised RuntimeError at job.py:7." in found.limits
+
+
+def test_an_old_file_of_the_rendezvous_is_named_where_the_line_of_the_call_shows_one():
+    found = judged(DATA / "logs/stale_file/log")
+    assert "may be left from an earlier job" in found.advice
+    assert (found.title, found.concept) == ("The cause is not known", "process-group-init")
+
+
+def test_a_port_that_another_process_uses_is_explained():
+    advice = judged(DATA / "logs/port_in_use/log").advice
+    assert advice.endswith(
+        "`ss -ltnp` shows which one. End it, or use a port that is free; torchrun --standalone finds one itself."
+    )
+
+
+UNSIGNED = 'Traceback (most recent call last):\n  File "/job.py", line 4, in <module>\n    dcp.load(state)\n{}\n\n'
+
+
+def test_of_a_failed_checkpoint_the_ranks_come_from_the_message_if_nobody_signs_it(tmp_path):
+    gathered = (
+        "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([1, 2])\n"
+        "Traceback (most recent call last): (RANK 1)\n"
+        '  File "/torch/checkpoint/utils.py", line 193, in reduce_scatter\nOSError: disk full\n'
+        "Traceback (most recent call last): (RANK 2)\n"
+        '  File "/torch/checkpoint/utils.py", line 193, in reduce_scatter\nValueError: no such key'
+    )
+    ends = "[12:00:00] torch/distributed/elastic: failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: python\n"
+    (tmp_path / "log").write_text(UNSIGNED.format(gathered) * 4 + ends)
+    found = judged(tmp_path / "log", ranks=4)
+    assert (found.fault, found.culprits) == ("dead", (1, 2))
+    assert (
+        found.sentence
+        == "Rank 1 failed at job.py:4: OSError: disk full. Rank 2 failed at job.py:4: ValueError: no such key."
+    )
 
 
 def test_a_log_beside_a_record_tells_who_was_killed_and_the_record_where_the_others_stood():

@@ -31,6 +31,13 @@ JOBS = {
         "missing", (1,),
         "Rank 0 waits in send at job.py:6 for a receive that rank 1 did not call: rank 1 went on to barrier at job.py:8.",
     ),
+    "a send too much, beside messages that arrived and for which nobody has waited yet": (
+        ("    if rank == 1: sent = dist.isend(x, 0)\n    dist.barrier()\n"
+        "    works = [dist.isend(x, 2), dist.irecv(x + 0, 1)] if rank == 0 else []\n"
+        "    for work in works: work.wait()\n    dist.all_reduce(x)\n"),
+        "missing", (0,),
+        "Only rank 0 called send at job.py:8; rank 2, which it waits for, is in all_reduce at job.py:10.",
+    ),
     "a receive too much": (
         "    dist.all_reduce(x)\n    if rank == 2 and step == 3: dist.recv(x, 1)\n    dist.barrier()\n",
         "missing", (2,),

@@ -3,7 +3,7 @@
 import pytest
 from inline_snapshot import snapshot
 
-from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER
+from ddpquiz.diagnosis.diagnosis import ADVICE, LONGER, LONGER_BARRIER, RESUME, THREAD_ENDED, UNEVEN
 from ddpquiz.diagnosis.event_diagnosis import diagnose
 from ddpquiz.errors import FAULT
 from ddpquiz.events.event import (
@@ -19,6 +19,7 @@ from ddpquiz.events.event import (
     Raised,
     RankStack,
     ScriptFinished,
+    Started,
 )
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
@@ -57,6 +58,99 @@ def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
         1,
         "Rank 1 raised RuntimeError at train.py:9: Gloo connectFullMesh failed: Connection refused",
     )
+
+
+CHECKPOINT = (
+    "CheckpointException ranks:dict_keys([{rank}])\nTraceback (most recent call last): (RANK {rank})\n"
+    '  File "/lib/python3.11/site-packages/torch/distributed/checkpoint/utils.py", line 193, in reduce_scatter\n'
+    "    local_data = map_fun()\nFileNotFoundError: [Errno 2] No such file or directory: '/tmp/step5'\n"
+)
+SAVING = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n    dcp.save(state)\n'
+
+
+def told(rank, failed, at=1.0):
+    """What a rank raises when a step of a checkpoint failed on a rank of its group, counted within that."""
+    message = CHECKPOINT.format(rank=failed)
+    error = "torch.distributed.checkpoint.api.CheckpointException"
+    return Raised(at + rank / 10, rank, error, message, f"{SAVING}{error}: {message}")
+
+
+def sent(rank, members, line):
+    return Issued(0.5, rank, 1, Operation("broadcast", members, members[0], ((2,),), "uint8", 2, "/x/train.py", line))
+
+
+@pytest.mark.parametrize(
+    ("events", "failed", "also"),
+    [
+        ([told(0, 1), told(1, 1)], 1, " Rank 0 raised CheckpointException only because of that."),
+        (
+            [*(sent(rank, (2, 3), 9) for rank in (2, 3)), told(2, 1), told(3, 1)],
+            3, " Rank 2 raised CheckpointException only because of that.",
+        ),
+        ([sent(3, (0, 1, 2, 3), 4), told(3, 0)], 3, ""),  # it saves without the others
+        ([told(3, 0)], 3, ""),
+    ],
+    ids=["all ranks", "a group", "alone after another call", "alone"],
+)  # fmt: skip
+def test_of_a_checkpoint_that_fails_on_one_rank_that_rank_is_the_cause_and_its_error_is_told(events, failed, also):
+    found = diagnose(
+        seen(*events, *(Exited(3.0, each.rank, 1) for each in events if isinstance(each, Raised)), ranks=4)
+    )
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/tmp/step5'."
+    assert (found.fault, found.culprits) == ("dead", (failed,))
+    assert found.sentence == f"Rank {failed} failed at train.py:9: {error}{also}"
+    assert found.advice.startswith("That path must exist where this rank runs.")
+    assert [each.doing for each in found.positions] == [f"raised {error.rstrip('.')}"]
+
+
+def test_a_rank_that_was_killed_is_not_said_to_be_killed_from_outside():
+    """A process cannot know who sent a signal; it may have been the script itself."""
+    found = diagnose(seen(Exited(0.3, 1, -9)))
+    assert "or the script itself" in found.advice
+    assert found.concept == "elastic-restart"
+
+
+THREAD = """\
+Exception in thread Thread-1 (fill):
+Traceback (most recent call last):
+  File "/lib/python3.11/threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "/x/train.py", line 13, in fill
+    label = int(rec)
+ValueError: no number
+step 5"""
+
+
+@pytest.mark.parametrize("whose", [1, 0])
+def test_a_late_rank_whose_thread_an_exception_ended_is_told_with_it(whose):
+    printed = [Output(0.2, whose, "stderr", line) for line in THREAD.splitlines()]
+    waits = Issued(0.1, 0, 1, Operation("barrier", (0, 1), None, (), "", 0, "train.py", 7))
+    found = diagnose(seen(waits, *printed, Alive(9.0, 1, "train.py", 5)))
+    assert (found.fault, found.culprits) == ("late", (1,))
+    ended = "ValueError at train.py:13 ended a thread of rank 1: no number."
+    assert found.sentence.endswith(ended) == (whose == 1)
+    assert found.advice == (THREAD_ENDED if whose == 1 else ADVICE["late"])
+
+
+def test_who_is_late_at_a_monitored_barrier_is_told_of_the_timeout_of_that_call():
+    call = Operation("monitored_barrier", (0, 1), None, (), "", 0, "/x/train.py", 9)
+    message = "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 3000 ms"
+    ended = Ended(3.2, 0, 1, failed=True)
+    found = diagnose(seen(Issued(0.1, 0, 1, call), ended, Raised(3.2, 0, "RuntimeError", message, SAVING)))
+    assert (found.fault, found.culprits) == ("late", (1,))
+    assert found.advice == f"{ADVICE['late']} {LONGER_BARRIER}"
+
+
+def test_ranks_that_make_different_numbers_of_steps_after_a_restart_are_told_to_agree_on_the_first_one():
+    step = Operation("all_reduce", (0, 1), None, ((9,),), "float32", 36, "/x/train.py", 5, bucket=0)
+    last = Operation("barrier", (0, 1), None, (), "", 0, "/x/train.py", 7)
+    calls = [Issued(1.0 + number / 10, rank, number, step) for number in (1, 2) for rank in (0, 1)]
+    calls += [Ended(1.05 + number / 10, rank, number) for number in (1, 2) for rank in (0, 1)]
+    calls += [Issued(2.0, 0, 3, last), Issued(2.0, 1, 3, step)]
+    first, again = ([Started(0.1, rank, 9, restart) for rank in (0, 1)] for restart in (0, 1))
+    found = diagnose(seen(*first, *again, *calls))
+    assert found.advice == f"{RESUME} {UNEVEN}"
+    assert RESUME not in diagnose(seen(*first, *calls)).advice
 
 
 def test_an_error_in_another_file_of_the_project_is_placed_there():

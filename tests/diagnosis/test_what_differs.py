@@ -55,6 +55,11 @@ def test_where_every_rank_has_another_length_none_of_them_is_named_as_the_other_
     assert verdict("dist.all_reduce(torch.ones([5, 5, 5, 5][rank]))\ndist.destroy_process_group()").ok
 
 
+def test_one_message_of_all_ranks_that_names_a_rank_is_one_message(verdict):
+    said = verdict("raise NotImplementedError('copy the parameters of rank 0 to all ranks')").why
+    assert said.startswith("Ranks 0-3 raised NotImplementedError at train.py:5: copy the parameters of rank 0")
+
+
 def test_each_message_is_quoted_where_ranks_raise_one_error_for_different_reasons(verdict):
     body = "dist.barrier()\nraise ValueError('shard %d has %d rows' % {})"
     assert verdict(body.format("(rank, 10 + rank)")).why == snapshot(

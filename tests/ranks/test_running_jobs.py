@@ -113,6 +113,34 @@ def test_a_hanging_job_of_torchrun_is_told_from_its_stacks_alone(hanging):
     assert found.evidence[0] == f"process {pids[2]}: rank 2 in load_batch at train.py:14"
 
 
+WAITS = """\
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+if dist.get_rank() == 1:
+    time.sleep(1000)
+work = dist.all_reduce(torch.ones(4), async_op=True)
+{wait}
+"""
+
+
+@pytest.mark.parametrize("wait", ["work.wait()", "work.get_future().wait()"])
+@pytest.mark.parametrize("way", ["record", "run"])
+def test_a_rank_that_waits_for_an_asynchronous_operation_waits_also_while_ddpquiz_watches_it(
+    start, tmp_path, way, wait
+):
+    script = tmp_path / "train.py"
+    script.write_text(WAITS.format(wait=wait))
+    recorded = [TORCHRUN, "--standalone", "--nproc-per-node", 3, "-m", "ddpquiz.record", "--to", tmp_path / "record"]
+    command = recorded if way == "record" else [sys.executable, "-m", "ddpquiz", "run", "--plain", "--nproc", 3]
+    told = [f"ranks 0 and 2: `{wait}` at train.py:9", "rank 1: in the script at train.py:7"]
+    pid = start(*command, script, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+    found = until(lambda: judge(pid)[1], lambda found: found.fault == "late" and [*map(str, found.positions)] == told)
+    assert found.culprits == (1,)
+
+
 def test_the_lines_of_json_of_a_machine_are_read_by_diagnose(hanging, tmp_path):
     command = [sys.executable, "-m", "ddpquiz"]
     ran = subprocess.run([*command, "where", str(hanging), "--json"], capture_output=True, text=True, timeout=60)

@@ -117,9 +117,11 @@ def note_spawned_ranks(note: Callable[[str], None]) -> None:
 
     @functools.wraps(original)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
+        once = "Give --nproc 1. " if os.environ.get("WORLD_SIZE", "1") != "1" else ""
         note(
-            "The script starts ranks of its own with torch.multiprocessing; those are not watched. Give --nproc 1, or "
-            "let `ddpquiz run` start the ranks: they find RANK and WORLD_SIZE in os.environ."
+            f"The script starts ranks of its own with torch.multiprocessing; those are not watched. {once}To see what "
+            "they do, put the body of the function that it starts inside `with ddpquiz.record.start(FOLDER):`, and "
+            "run `ddpquiz diagnose FOLDER`."
         )
         return original(*args, **kwargs)
 
