@@ -15,7 +15,7 @@ from ddpquiz.events.formatting import format_ranks
 from ddpquiz.lab.verdict import LabFigure, LabVerdict
 from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.plural import plural
-from ddpquiz.terminal.kit.layout import columns, indented, section
+from ddpquiz.terminal.kit.layout import columns, indented, section, shown_path
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 _NEXT = (
@@ -73,9 +73,14 @@ def _rows(lab: Lab, width: int, progress: LabProgress) -> list[RenderableType]:
 _WIDE = 110  # columns that two files side by side need
 
 
-def task(lab: Lab) -> RenderableType:
-    """Draw the task of a lab."""
-    return Group(head(lab), Text(), task_text(lab))
+def task(lab: Lab, file: Path) -> RenderableType:
+    """Draw the task of a lab, and where the learner's file is."""
+    return Group(head(lab), path_of(file), Text(), task_text(lab))
+
+
+def path_of(file: Path) -> Text:
+    """Draw the path of the learner's file."""
+    return Text.assemble(("your file  ", "quiet"), (plain(shown_path(file)), "code"))
 
 
 def task_text(lab: Lab) -> RenderableType:
@@ -95,10 +100,15 @@ def hint(lab: Lab, number: int) -> RenderableType:
     return Group(Text(f"Hint {number} of {len(lab.hints)}", style="title"), indented(prose(lab.hints[number - 1])))
 
 
-def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure] = ()) -> list[RenderableType]:
-    """Draw a verdict: what is wrong, what each rank found, who waits where; or the figures and stars of a pass."""
+def verdict(
+    lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure] = (), before: LabVerdict | None = None
+) -> list[RenderableType]:
+    """Draw a verdict: what is wrong, what each rank found, who waits where; or what passed, its figures and stars.
+
+    `before` is the verdict on the try before a pass.
+    """
     if found.passed:
-        return _passed(lab, found, figures)
+        return _passed(lab, found, figures, before)
     mark = ("▸ ", "accent") if found.outcome == "unwritten" else ("✗ ", "bad")  # nothing is wrong with a starter
     parts: list[RenderableType] = [Text.assemble(mark, plain(found.sentence))]
     if found.advice:
@@ -121,9 +131,13 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
     return [Text(), Text(what, style="quiet"), code(found.repeat)]
 
 
-def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:
-    runs = f"{plural(found.runs, 'run')} in {found.seconds:.1f} s"
-    parts: list[RenderableType] = [Text.assemble(("✓ ", "good"), f"It passes: {runs}.")]
+def _passed(
+    lab: Lab, found: LabVerdict, figures: Sequence[LabFigure], before: LabVerdict | None
+) -> list[RenderableType]:
+    tried = ""
+    if before and before.runs:
+        tried = f"; the try before {'passed' if before.passed else 'failed'} after {_ran(before)}"
+    parts: list[RenderableType] = [Text.assemble(("✓ ", "good"), f"It passes: {_ran(found)}{tried}.")]
     if lab.stars:
         parts.append(Text("A star is for a solution that does more than the task asks:", style="quiet"))
     for star in lab.stars:
@@ -133,8 +147,25 @@ def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[R
     if used := [each for each in figures if each.yours or each.reference]:  # some labs send nothing at all
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
         where = f"What the busiest of {plural(found.ranks, 'rank')} did in the last run, in all of its cases together"
-        parts += section(where, columns([top, *map(_figure, used)]))
+        parts += section(where, columns([top, *map(_figure, used)]), Text(_otherwise(used), style="quiet"))
+    held = [prose(claim) for claim in dict.fromkeys(lab.claims)]
+    if lab.budgets:
+        held.append(prose(f"within the budgets: {', '.join(budget.name for budget in lab.budgets)}"))
+    if held:
+        parts += section("What was checked", columns((Text("✓", style="good"), each) for each in held))
     return parts
+
+
+def _ran(found: LabVerdict) -> str:
+    return f"{plural(found.runs, 'run')} in {found.seconds:.1f} s"
+
+
+def _otherwise(figures: Sequence[LabFigure]) -> str:
+    """What the reference solution does otherwise, as far as figures tell."""
+    lower = ", ".join(each.name for each in figures if each.reference < each.yours)
+    higher = ", ".join(each.name for each in figures if each.reference > each.yours)
+    differs = "; ".join(filter(None, [f"lower in {lower}" * bool(lower), f"higher in {higher}" * bool(higher)]))
+    return f"The reference is {differs}." if differs else "The reference has the same figures."
 
 
 def _figure(figure: LabFigure) -> list[Text]:

@@ -26,7 +26,7 @@ from ddpquiz.ranks.server_connection import server
 from ddpquiz.terminal.kit.editor import open_file
 from ddpquiz.terminal.kit.key_screen import BACK, GOES_BACK, HELP, Hotkey, KeyScreen, leave_to
 from ddpquiz.terminal.kit.keys import Keys
-from ddpquiz.terminal.kit.layout import section, shown_path
+from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain
 from ddpquiz.terminal.runs.replay import replay
@@ -59,6 +59,10 @@ class LabScreen(KeyScreen):
         self._checked: Stamp = stamp(file)
         self._noticed: Stamp = self._checked  # of a change that may not be complete
         self._saved: LabVerdict | None = None  # the pass that is in the log
+        self.find_following: Callable[[], Lab | None] = lambda: None  # the next lab; may raise UserError
+        self._following: Lab | None = None  # the same, once this lab has passed
+        self._before: LabVerdict | None = None  # on the try before the last one
+        self._last: LabVerdict | None = None  # on the last try; a starter is none
         self._width = 80
 
     def show(self, console: Console) -> None:
@@ -83,12 +87,17 @@ class LabScreen(KeyScreen):
     def tick(self) -> bool:
         """Save a pass as soon as it is there."""
         verdict = self._checker.state.verdict
-        if verdict:
-            self._attempted = self._attempted or verdict.outcome != "unwritten"
+        if verdict and verdict.outcome != "unwritten" and verdict is not self._last:
+            self._before, self._last = self._last, verdict
+            self._attempted = True
         if verdict and verdict.passed and verdict is not self._saved:
             self._saved = verdict
             self._try(lambda: self._history.save_pass(self.lab, verdict))
+            self._try(self._find_next)
         return False
+
+    def _find_next(self) -> None:
+        self._following = self.find_following()
 
     def _look(self) -> bool:
         """Start a check if the file was saved and has not changed since the last look; return whether that is so."""
@@ -127,16 +136,16 @@ class LabScreen(KeyScreen):
     def body(self) -> RenderableType:
         match self._page:
             case "task":
-                return lab_pages.task(self.lab)
+                return lab_pages.task(self.lab, self.file)
             case "solution":
                 return lab_pages.solution(self.lab, self.file, self._width)
         state = self._checker.state
-        file = Text(shown_path(self.file), style="code")
-        parts: list[RenderableType] = [*self._place, lab_pages.head(self.lab), file, Text()]
+        parts: list[RenderableType] = [*self._place, lab_pages.head(self.lab), lab_pages.path_of(self.file), Text()]
         if state.verdict:
             said = [
-                *lab_pages.verdict(self.lab, self.file, state.verdict, state.figures),
+                *lab_pages.verdict(self.lab, self.file, state.verdict, state.figures, self._before),
                 *lab_pages.repeat(state.verdict),
+                *(section("Next", columns(self._next())) if self.has_passed else []),
             ]
             if not self._was_saved and state.verdict.outcome not in ("unwritten", "passed"):
                 task = section("Task", lab_pages.task_text(self.lab))  # nobody repairs what he has not read about
@@ -151,6 +160,14 @@ class LabScreen(KeyScreen):
                 part for number in range(1, self._hints + 1) for part in (Text(), lab_pages.hint(self.lab, number))
             ]
         return Group(*parts)
+
+    def _next(self) -> list[tuple[Text, Text]]:
+        """The keys that lead on from a pass, and where each leads."""
+        known = [("enter", "back to the stages of this concept, which name the next lesson")] if self._place else []
+        if self._following:
+            known.append(("n", f'the next lab: "{self._following.title}"'))
+        known.append(("s", "the solution, to compare it with your file"))
+        return [(Text(key, style="key"), Text(plain(what))) for key, what in known]
 
     def above_keys(self) -> list[RenderableType]:
         state = self._checker.state

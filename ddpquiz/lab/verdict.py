@@ -23,8 +23,8 @@ from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.diagnosis.diagnosis import SIZES
 from ddpquiz.diagnosis.root_cause import failed_in_communication, is_effect, raised_before_hang
 from ddpquiz.errors import UserError
-from ddpquiz.events.event import ClaimText, Event, Issued, Output, Raised, RankStack, Started, Waited
-from ddpquiz.events.formatting import format_seconds, in_one_line
+from ddpquiz.events.event import ClaimText, Ended, Event, Issued, Output, Raised, RankStack, Started, Waited
+from ddpquiz.events.formatting import format_place, format_seconds, in_one_line
 from ddpquiz.events.operation import POINT_TO_POINT, Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import frames_in
@@ -137,7 +137,7 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     sentence = f"{why}On rank {rank} of {finished.run.ranks}{what}{after}"
     held = finished.seen.claims_held.get(claim.line, {})
     others = {
-        other: "as expected" if other in held else "did not get that far"
+        other: "as expected" if other in held else _instead(other, file, finished)
         for other in range(finished.run.ranks)
         if other not in values
     }
@@ -147,6 +147,21 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
         advice=f"{unlike.sentence} {unlike.advice}" if unlike else "",
         values=dict(sorted({**values, **others}.items())),
     )  # fmt: skip
+
+
+def _instead(rank: int, file: Path, finished: FinishedRun) -> str:
+    """What keeps a rank from a claim that another one broke: a call that has not ended, or nothing that is known."""
+    last: Issued | None = None
+    for event in finished.events:
+        if isinstance(event, Issued) and event.rank == rank and not event.operation.in_background:
+            last = event
+        elif isinstance(event, Ended) and last and (event.rank, event.number) == (rank, last.number):
+            last = last if event.failed else None  # a call fails when the other rank leaves
+    if last:
+        call = last.operation
+        at = f"line {call.line}" if call.file == str(file.absolute()) else format_place(call.file, call.line)
+        return f"did not get that far: it was still in {call.op} in {at}"
+    return "did not get that far"
 
 
 def _difference(rank: int, finished: FinishedRun) -> str:

@@ -356,13 +356,9 @@ class Lanes {
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     let clear = 0;
     context.fillStyle = this.color("--quiet");
-    for (
-      let number = Math.ceil((this.from - this.first) / 1e6 / step);
-      number * step * 1e6 + this.first <= this.to;
-      number++
-    ) {
-      const x = this.x(number * step * 1e6 + this.first);
-      const text = number ? `${(number * step).toFixed(digits)} s` : `0 s (${duration(this.first)} into the run)`;
+    for (let number = Math.ceil(this.from / 1e6 / step); number * step * 1e6 <= this.to; number++) {
+      const x = this.x(number * step * 1e6);
+      const text = `${(number * step).toFixed(digits)} s`;
       if (x >= clear && x + context.measureText(text).width < this.width) {
         context.fillRect(x, height - 18, 1, 5);
         context.fillText(text, x + 3, height - 8);

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
@@ -119,6 +120,18 @@ def _leads_somewhere(link: str, path: str, read: Mapping[str, PageLinks], others
 
 MARKER = ".ddpquiz-site"  # lists the files of the site, one per line
 _HEAD = "ddpquiz site"
+_NOT_WRITTEN = "The site cannot be written to {folder}: {why}."
+
+
+def prepare_site(folder: Path) -> None:
+    """Make the folder of a site; UserError if it holds any other file, or cannot be written."""
+    try:
+        _files_of_site(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise UserError(_NOT_WRITTEN.format(folder=folder, why=problem.strerror)) from None
 
 
 def write_site(folder: Path, pages: Mapping[str, str]) -> None:
@@ -137,7 +150,7 @@ def write_site(folder: Path, pages: Mapping[str, str]) -> None:
             (folder / path).unlink(missing_ok=True)
         _write(folder / MARKER, "\n".join([_HEAD, *sorted(pages)]) + "\n")
     except OSError as problem:
-        raise UserError(f"The site cannot be written to {folder}: {problem.strerror}.") from None
+        raise UserError(_NOT_WRITTEN.format(folder=folder, why=problem.strerror)) from None
 
 
 def _files_of_site(folder: Path) -> set[str]:

@@ -145,10 +145,16 @@ def test_the_way_to_everything_is_everything_in_order():
 
 def test_a_search_that_shows_less_than_it_found_says_how_to_see_the_rest():
     last = ddp("search", "--count", "2", "learning", "rate").stdout.splitlines()[-1]
-    assert re.fullmatch(r"\d+ more: ddpquiz search --count \d+ learning rate", last)
+    assert re.fullmatch(r"\d+ more: add a word, or see all with ddpquiz search --all learning rate", last)
     last = ddp("search", "--count", "1", "--", "--nproc-per-node").stdout.splitlines()[-1]
     all_of_them = ddp(*last.partition("ddpquiz ")[2].split())
     assert (all_of_them.returncode, "more: " in all_of_them.stdout) == (0, False)
+
+
+def test_a_search_for_a_common_word_shows_the_best_hits_on_one_page():
+    lines = ddp("search", "gradient").stdout.splitlines()
+    assert len(lines) < 24
+    assert lines[:2] == ["gradient-accumulation  concept", "  Gradient accumulation and no_sync"]
 
 
 def test_a_bug_shows_its_traceback(monkeypatch):

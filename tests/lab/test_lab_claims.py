@@ -68,6 +68,15 @@ def test_a_difference_that_reads_like_progress_with_numbers_is_quoted_whole(tmp_
     assert "not as claimed" not in verdict.values.values()
 
 
+def test_a_rank_that_still_waits_when_another_breaks_a_claim_is_shown_in_its_call(tmp_path):
+    mean = "if dist.get_rank() == 0:\n                    dist.all_reduce(parameter.grad)"
+    verdict = mistaken(tmp_path, "naive-ddp", "dist.all_reduce(parameter.grad)", mean)
+    lines = (tmp_path / "naive_ddp.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "dist.all_reduce(" in text)
+    assert (verdict.outcome, verdict.rank) == ("claim", 1)
+    assert verdict.values[0] == f"did not get that far: it was still in all_reduce in line {line}"
+
+
 def test_a_tensor_that_was_forgotten_is_named_and_no_call_is_blamed(tmp_path):
     verdict = mistaken(tmp_path, "naive-ddp", "(*module.parameters(), *module.buffers())", "module.parameters()")
     assert (verdict.rank, verdict.line) == (1, 0)

@@ -107,6 +107,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.wait("checking: run 1 of 4")  # the next save ends this check
     file.write_text(RING.solution.source)
     screen.wait("It passes: 4 runs", "★ fewest bytes", "rounds")
+    screen.press("\x1b[F", "Next", 'n  the next lab: "')
     screen.press("h", "n next lab")
     screen.press("s", "The solution")
     screen.press("q", "passed; each save is checked again")

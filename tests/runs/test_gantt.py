@@ -2,12 +2,14 @@
 
 from itertools import pairwise
 
+import pytest
 from drawn_run import QUIET, drawn, issued, said, seen, text
 from inline_snapshot import snapshot
 
 from ddpquiz.events.event import End, Ended, Exited, Joining, Output, Started
 from ddpquiz.events.run_frame import describe_frame
 from ddpquiz.terminal.runs.gantt import gantt
+from ddpquiz.terminal.runs.run_screen import log
 
 MEETING = [
     Started(0.0, 0, 7), Started(0.0, 1, 8),
@@ -22,7 +24,7 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
             "time    ━ compute   █ communication   ░ waiting",
             "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
             "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
-            "        ╵0 s            ╵0.2 s          ╵0.4 s",
+            "        ╵0.2 s          ╵0.4 s          ╵0.6 s",
         ]
     )
 
@@ -30,13 +32,17 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
 def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
     lanes = text(gantt(describe_frame(seen(*MEETING, said(0, "mine", "1"))), 48, live=False), 48).splitlines()
     assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
-    assert lanes[-1].startswith("        ╵0 s         ╵0.2 s")
+    assert lanes[-1].startswith("               ╵0.2 s")
 
 
-def test_a_first_call_that_comes_late_is_told():
-    late = [Started(0.0, 0, 7), Started(0.0, 1, 8), issued(1.5, 0, 1), issued(1.7, 1, 1), End(3.0, True, 0, 0)]
-    lanes = text(gantt(describe_frame(seen(*late)), 60, live=False), 60).splitlines()
-    assert lanes[-1].startswith("        ╵0 s (1.5 s into the run)")
+@pytest.mark.parametrize("live", [False, True])
+def test_the_times_below_the_lanes_are_those_of_the_log(live):
+    line = Output(3.5, 0, "stdout", "step: 1", "step", "1")
+    late = [Started(0.0, 0, 7), Started(0.0, 1, 8), issued(3.0, 0, 1), line, issued(4.0, 1, 1)]
+    state = seen(*late)
+    rank_0, axis = text(gantt(describe_frame(state, now=4.0), 48, live=live), 48).splitlines()[1::2]
+    assert axis.index("╵3.0 s") == rank_0.index("░"), "the first rank called at 3 s"
+    assert text(log(state, 0, 48), 48) == "   3.50  step: 1"
 
 
 def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():

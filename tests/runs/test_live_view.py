@@ -123,6 +123,22 @@ def test_a_run_is_stopped_at_a_key_and_says_so(terminal, key):
     assert re.search("^You stopped the run.$", terminal.text, re.MULTILINE)
 
 
+def test_who_stops_ranks_in_unlike_calls_is_told_what_differs(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "if dist.get_rank() == 0:\n"
+        "    dist.barrier()\n"
+        "dist.all_reduce(torch.ones(2))\n"
+    )
+    terminal = ddpquiz("run", "--nproc", "3", "--timeout", "600", str(script))
+    terminal.wait("calls differ")
+    terminal.press("q")
+    assert terminal.end() == 130
+    assert "Only rank 0 called barrier at script.py:4" in " ".join(terminal.text.split())
+
+
 @pytest.mark.parametrize("key", ["", "f", "1"])
 def test_sigterm_ends_a_run_with_its_report_whatever_is_shown(terminal, key):
     terminal.wait("^step ")

@@ -203,7 +203,8 @@ def test_a_demo_can_be_saved_and_played(tmp_path):
 class Walk(replay.ReplayScreen):
     """Goes through a run with the key `right`, and notes what a terminal shows after each call."""
 
-    def __init__(self, events, size, hint):
+    def __init__(self, events, size, hint=None, key="right"):
+        self.key = key
         self.console = style.console(io.StringIO(), width=size[0], height=size[1], force_terminal=True)
         super().__init__(events, Screen(self.console), hint=hint)
         self.terminal = pyte.Screen(*size)
@@ -215,11 +216,11 @@ class Walk(replay.ReplayScreen):
         self.console.file.seek(0)
         self.console.file.truncate()
         self.frames.append("\n".join(self.terminal.display))
-        return "q" if len(self.frames) == len(steps(self._cursor.events)) - 1 else "right"
+        return "q" if len(self.frames) == len(steps(self._cursor.events)) - 1 or self.state.end else self.key
 
 
-def walked(events, size, hint=None):
-    walk, keys = Walk(events, size, hint), Mock()
+def walked(events, size, hint=None, key="right"):
+    walk, keys = Walk(events, size, hint, key), Mock()
     keys.waiting.return_value = False
     walk.loop(walk.screen, keys)
     return walk.frames
@@ -234,6 +235,23 @@ def test_what_changed_is_on_the_screen_after_every_call(size, hint):
     assert len(everything) == len(small) > 50
     assert sum(map(bool, everything)) > 15
     assert [bool(frame) for frame in small] == [bool(frame) for frame in everything]
+
+
+def test_the_next_operation_marks_all_that_changed_since_the_one_before():
+    operation = Operation("all_reduce", (0, 1), None, ((),), "float32", 4, "demo.py", 3)
+    events = [
+        Began("demo.py", (), 2, "cpu", "gloo", "2 ranks"),
+        Issued(0.1, 0, 1, operation),
+        Output(0.2, 0, "stdout", "early: 1", "early", "1"),
+        Issued(0.3, 1, 1, operation),
+        Output(0.4, 1, "stdout", "late: 2", "late", "2"),
+        Issued(0.5, 0, 2, operation),
+        End(0.9, True, 0, 0),
+    ]
+    by_operation = walked(events, (80, 24), key="n")
+    by_call = walked(events, (80, 24))
+    assert [re.findall(r"\*(\d)", frame) for frame in by_operation] == [[], ["1", "2"], []]
+    assert [re.findall(r"\*(\d)", frame) for frame in by_call] == [[], ["1"], ["2"]]
 
 
 def test_what_to_look_at_takes_one_line_where_there_is_little_room():

@@ -44,13 +44,15 @@ Your text
 A model answer
   A root sends and receives everything.
 
-You ticked 0 of 3 points.
+A good answer makes these points
 Compare your text with the model answer. To tick a point that you made, or to
 untick it, press its number.
 
 ○ 1  the root's link is the bottleneck
 ○ 2  the other links idle meanwhile
 ○ 3  each rank sends less than two tensors
+
+You ticked 0 of 3 points.
 
 enter go on · 1-3 tick · u undo · d demo · f flag · ? help · q quit\
 """)
@@ -145,7 +147,7 @@ def test_a_text_left_for_another_prompt_is_there_again_and_is_saved(progress):
 
 def test_where_lines_are_read_what_was_begun_before_is_shown(progress):
     text = spoken(explaining(progress, drafts={"ring/why-ring": "The bottleneck"}), "others idle", "")
-    shown, judged = text.split("You ticked 0 of 3 points.")
+    shown, judged = text.split("A good answer makes these points")
     assert "  The bottleneck\n" in shown
     assert shown.count("Your unfinished text from last time is back.") == 1
     assert "here again" not in judged

@@ -28,6 +28,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.ranks.content_check import run_listings
 from ddpquiz.ranks.content_runner import Observed, begin_own_version
+from ddpquiz.terminal.sittings import lesson_screen
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
 from ddpquiz.terminal.sittings.more_screen import MoreScreen
 from ddpquiz.terminal.sittings.path_screen import PathScreen
@@ -222,6 +223,21 @@ def test_a_question_stands_below_the_listing_that_it_is_about_where_both_fit(pro
     shown = screen(press(lesson(progress, concept=concept), "enter"))
     question, listing = shown.index("How many bytes"), shown.find("dist.all_reduce(x)")
     assert (0 < listing < question) == is_shown == (listing > 0)
+
+
+def test_whether_a_question_fits_below_its_listing_is_measured_once_for_each_size(progress, monkeypatch):
+    measured = []
+    monkeypatch.setattr(lesson_screen, "_fits", lambda page: measured.append(page) or True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    concept = replace(STEPS, steps=(LessonStep("Who has the sum?", SUM, ask="bytes"), *LESSON[1:]))
+    seat = press(lesson(progress, concept=concept), "enter")
+    for _ in range(3):
+        screen(seat)
+    assert len(measured) == 1
+    monkeypatch.setenv("LINES", "30")
+    screen(seat)
+    assert len(measured) == 2
 
 
 def test_a_prediction_is_judged_by_the_demo_that_follows_it(progress):

@@ -143,3 +143,20 @@ def test_what_is_printed_is_typed_on_after_a_hint(progress):
     assert "Hint 1  SUM is the default." in screen(seat)
     seat = press(seat, *"0,", "space", *"6.0]", "enter")
     assert "✓ Right, with a hint: half a point." in screen(seat)
+
+
+@pytest.mark.parametrize("question", [STEPS, HOOKS], ids=["number", "order"])
+def test_a_letter_that_cannot_begin_an_answer_is_told_so_and_is_not_entered(progress, question):
+    seat = press(quizzing(progress, question), "z")
+    assert "z does nothing here; ? lists the keys.\n> _" in screen(seat)
+    assert "> 2_" in screen(press(seat, "2"))
+    assert progress.log() == []
+
+
+def test_a_proof_is_not_shown_before_a_number_is_given(progress):
+    seat = press(quizzing(progress, STEPS), "p")
+    assert "There is no proof here; ? lists the keys.\n> _" in screen(seat)
+
+
+def test_a_number_may_be_a_formula_or_have_an_exponent(progress):
+    assert "> log2(8) * 1e3_" in screen(press(quizzing(progress, STEPS), *"log2(8) * 1e3"))

@@ -287,3 +287,12 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
 
 def test_a_digit_that_is_no_option_says_which_there_are(progress):
     assert "There is no option 7; choose from 1 to 4.\n" in screen(press(quizzing(progress, BYTES), "7"))
+
+
+def test_the_end_offers_the_proof_of_the_last_answer(progress):
+    seat = press(quizzing(progress, PHASES, BYTES), "x", "enter", "2", "enter")
+    assert " · p calculation · d demo · ? help" in screen(seat)
+    press(seat, "p")
+    assert len(seat.context.ranks.started) == 1
+    assert "Done: " in screen(seat)
+    assert " p " not in screen(press(quizzing(progress, PHASES), "x", "enter")), "the last answer has no proof"

@@ -1,6 +1,7 @@
 """The loop that reads keys and paints, and the one rule for going back from a page."""
 
 import io
+import re
 
 import pytest
 from inline_snapshot import snapshot
@@ -294,3 +295,10 @@ def test_a_log_stays_at_its_end_until_it_is_scrolled_and_again_from_its_end(ende
     lines()
     say("the last")
     assert "the last" in lines()
+
+
+def test_a_page_is_where_it_was_after_its_help_was_closed():
+    shown = play(Counter(), ScriptedKeys("pagedown", "down", "?", "escape", "q"))
+    top = [re.findall(r"line \d+|Keys of this screen", frame)[0] for frame in shown.frames]
+    assert top == ["line 0", "line 7", "line 8", "Keys of this screen", "line 8"]
+    assert "line 0" in play(Counter(), ScriptedKeys("end", "?", "escape", "n", "q")).frames[-1]

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from run_program import sample
+from run_program import piped, sample
 
 
 @pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
@@ -44,3 +44,10 @@ def test_a_page_that_fits_needs_no_pager(home):
     terminal = sample(home, "show", "ring/one", PAGER="/no/pager/is/asked --x")
     terminal.wait("Back of one")
     assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("size", ["0", "00", "-5", "²", "9" * 20, "wide"])
+def test_a_size_that_no_terminal_has_is_as_if_it_were_not_set(home, size):
+    pages = [piped(home, "show", "ring/one", COLUMNS=size, LINES=size), piped(home, "show", "ring/one", COLUMNS="80")]
+    assert [page.returncode for page in pages] == [0, 0]
+    assert pages[0].stdout == pages[1].stdout != ""

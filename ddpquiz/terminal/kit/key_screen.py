@@ -288,10 +288,11 @@ class KeyScreen(ABC):
         self._away = keys.suspended
         scene: tuple[Hashable, ...] = ()
         added, focus = self.added, self.focus
+        place = screen.place  # of the body while the page of help is shown
         while not self.closed:
             now = (self.scene, self.helping)
             if now != scene:
-                screen.to_top()
+                place = _show_scene(screen, place, is_back=now == (*scene[:1], False))
                 keys.discard(self.early)  # nobody can have answered what was not painted yet
             else:
                 self._follow(screen, added, focus)
@@ -337,6 +338,16 @@ class KeyScreen(ABC):
     def _scrolling(self, key: str) -> str:
         """The key as it scrolls, otherwise ""."""
         return key
+
+
+def _show_scene(screen: Screen, place: tuple[int, bool], *, is_back: bool) -> tuple[int, bool]:
+    """Show a scene from its top, or at its place if its help was closed; return the place to come back to."""
+    if is_back:
+        screen.to_place(place)
+        return place
+    before = screen.place
+    screen.to_top()
+    return before
 
 
 def _own_name(key: str, offered: Iterable[Hotkey]) -> str:

@@ -131,6 +131,15 @@ class Screen:
         """Show the next body from its first line."""
         self._top, self.scrolled = 0, False
 
+    @property
+    def place(self) -> tuple[int, bool]:
+        """Where the body is scrolled to, for `to_place`."""
+        return self._top, self.scrolled
+
+    def to_place(self, place: tuple[int, bool]) -> None:
+        """Show the next body where it was scrolled to."""
+        self._top, self.scrolled = place
+
     def to_end(self) -> None:
         """Show the next body up to its last line."""
         self._top = _STEPS["end"]

@@ -1,8 +1,9 @@
 """The few colors that have a meaning, and text from content files made safe to show."""
 
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import IO, Any
 
@@ -48,6 +49,8 @@ _SPAN = re.compile(
 )
 _ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
 
+_SIZE = re.compile("0*[1-9][0-9]{0,3}")  # of a terminal, in columns or lines
+
 
 class _PlainConsole(Console):
     """A console that removes control characters from all text, wherever it comes from."""
@@ -63,7 +66,15 @@ class _PlainConsole(Console):
 
 def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
     """A console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
-    return _PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
+    return _PlainConsole(
+        file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, _environ=_environment(), **how
+    )
+
+
+def _environment() -> Mapping[str, str]:
+    """The environment without a size that no terminal has: rich would draw nothing in 0 columns."""
+    wrong = [name for name in ("COLUMNS", "LINES") if not _SIZE.fullmatch(os.environ.get(name, "1"))]
+    return {name: value for name, value in os.environ.items() if name not in wrong} if wrong else os.environ
 
 
 def complaints() -> Console:

@@ -19,7 +19,7 @@ from ddpquiz.events.costliest_line import find_costliest_line
 from ddpquiz.events.event import Began, Output
 from ddpquiz.events.run_frame import Failure, RunFrame
 from ddpquiz.events.run_state import RunState
-from ddpquiz.events.silent_faults import silent_faults
+from ddpquiz.events.silent_faults import parts_apart, silent_faults
 from ddpquiz.plural import plural
 from ddpquiz.ranks.launch_files import JobFile
 from ddpquiz.terminal.kit.grid import GAP, StyledText, TextLines, folded
@@ -255,7 +255,7 @@ def remarks(state: RunState, *, keys: bool = True, summary: bool = False) -> lis
     if summary or not (state.only_broken_claims and state.end and state.end.ok):
         return []
     line = find_costliest_line(state.timeline, state.time)
-    faults = silent_faults(state.timeline, state.script)
+    faults = silent_faults(state.timeline, state.script) or parts_apart(state.timeline, state.script)
     sentences = [*faults[:_FAULTS], *([str(line)] if line else [])]
     if count := len(advice(state.timeline, state.time, state.script)) - len(faults[:_FAULTS]):
         sentences.append(f"There is advice on this run ({count}): {'press s, or ' * keys}run it with --summary.")

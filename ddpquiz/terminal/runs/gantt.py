@@ -3,7 +3,6 @@
 import math
 from itertools import groupby
 
-from ddpquiz.events.formatting import format_seconds
 from ddpquiz.events.run_frame import RunFrame
 from ddpquiz.events.timeline import Span
 from ddpquiz.terminal.kit.grid import StyledText, TextLines
@@ -17,7 +16,6 @@ _LEGEND: list[StyledText] = [
 AROUND = 4  # lines above and below the lanes: legend, axis, the running operation, and the keys
 _SHORTEST = 0.1  # seconds that a lane shows at least
 _WINDOW = 10.0  # seconds that a live view shows
-_LATE = 1.0  # seconds after which the first call is late enough to be told
 _WIDEST = 100  # columns of a lane
 
 
@@ -25,8 +23,8 @@ def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None
     """Draw what each rank did: in the last seconds if `live`, else in the whole run.
 
     The lanes begin when the first rank communicates or prints, and end when the last one does: before and after that,
-    processes only start and end. Times are counted from there. `until` is the end of a run that is known already; a
-    short run then has room for all of itself from the start.
+    processes only start and end. Their times are those of the log: seconds since the run was asked for. `until` is the
+    end of a run that is known already; a short run then has room for all of itself from the start.
     """
     names = len(f"rank {max(shown.ranks, default=0)}") + 2
     columns = max(10, min(width - names, _WIDEST))
@@ -41,18 +39,17 @@ def gantt(shown: RunFrame, width: int, *, live: bool, until: float | None = None
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
         for rank, spans in lanes.spans.items()
     ]
-    zero = f" ({format_seconds(first)} into the run)" if first >= _LATE else ""
-    return TextLines([*lines, [(" " * names, ""), (_axis(start - first, end - first, columns, zero), "quiet")]])
+    return TextLines([*lines, [(" " * names, ""), (_axis(start, end, columns), "quiet")]])
 
 
-def _axis(start: float, end: float, columns: int, zero: str = "") -> str:
-    """Write times below a lane, at round numbers; `zero` explains 0."""
+def _axis(start: float, end: float, columns: int) -> str:
+    """Write times below a lane, at round numbers."""
     step = _round_up((end - start) * 12 / columns)
     digits = max(0, -math.floor(math.log10(step)))
     line = ""
     for number in range(math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9) + 1):
         at = round((number * step - start) / (end - start) * columns)
-        tick = f"╵{number * step:.{digits}f} s" if number else f"╵0 s{zero}"
+        tick = f"╵{number * step:.{digits}f} s" if number else "╵0 s"
         if (not line or len(line) < at) and at <= columns - len(tick):  # a gap, so that each time is read by itself
             line = line.ljust(at) + tick
     return line

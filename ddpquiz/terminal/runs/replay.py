@@ -69,6 +69,8 @@ class ReplayScreen(RunScreen):
         self._operations = beginnings(events, self._stops)
         self._cursor = EventCursor(events)
         self._playing = False
+        self._at = 0  # the step that is shown
+        self._since = -1  # the step since which changes are marked
         self.finished = False  # the user has left with enter, after the last step
         self._go(at)
 
@@ -86,13 +88,13 @@ class ReplayScreen(RunScreen):
         return self._at == len(self._stops) - 1
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
+        """Draw a step; what has changed since the step shown before is marked. The last one shows the whole run."""
         size, events = self.screen.console.size, self._cursor.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
             shown = describe_frame(self.state, shown_path)
             return frame(shown, size.width, hint=self._hint, verdict=False), [result(shown), coming]
-        before = time_before(events, self._stops, self._at)
+        before = time_before(events, self._stops, self._since + 1)
         room = ConsoleDimensions(size.width, size.height - 1)
         last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
         shown = describe_frame(self.state, shown_path, since=before)
@@ -144,8 +146,10 @@ class ReplayScreen(RunScreen):
         self.left = True
 
     def _go(self, step: int, *, playing: bool = False) -> None:
-        last = len(self._stops) - 1
+        last, before = len(self._stops) - 1, self._at
         self._at = min(max(step, 0), last)
+        if self._at != before:
+            self._since = before if before < self._at else self._at - 1
         self._playing = playing and self._at < last
         self._cursor.seek(self._stops[self._at])
 

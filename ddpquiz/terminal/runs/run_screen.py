@@ -214,7 +214,7 @@ _LANES: dict[StyledText, str] = {
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
     ("blank", "quiet"): "the rank has not started yet, or its script has ended",
     BRIEF: "the rank computes, but also made a call too short to fill a column",
-    ("0 s", "quiet"): "the time when the first rank communicated or printed",
+    ("╵0.5 s", "quiet"): "seconds since the run was asked for, as in the log of a rank",
 }
 _CLAIMS: dict[StyledText, str] = {
     MARKS["proven"]: "the claim held on these ranks",

@@ -27,6 +27,7 @@ _NOT_SCORED = (
     "Nothing is scored or saved here: compare your text with these points. In a terminal you tick them; in a pipe, "
     "a program that --judge names can do it."
 )
+_POINTS = "A good answer makes these points"
 _TICKED, _OPEN = ("✓ ", "good"), ("○ ", "quiet")
 
 
@@ -37,14 +38,15 @@ def check(explanation: Explanation) -> list[RenderableType]:
         for number, point in enumerate(explanation.points, 1)
     ]
     how = _HOW_BY_PROGRAM if explanation.opinion else _HOW
-    counted = Text(count(explanation), style="head")
-    return [*_answer(explanation), counted, Text(how, style="quiet"), Text(), columns(rows)]
+    counted = Text(count(explanation), style="head")  # below the points: nobody can have ticked what is not shown yet
+    head = Text(_POINTS, style="head")
+    return [*_answer(explanation), head, Text(how, style="quiet"), Text(), columns(rows), Text(), counted]
 
 
 def not_scored(explanation: Explanation) -> RenderableType:
     """Draw a model answer and the points, where nobody can tick them."""
     points = bullets(prose(point.say) for point in explanation.points)
-    head = Text("A good answer makes these points", style="head")
+    head = Text(_POINTS, style="head")
     return Group(*_answer(explanation), head, indented(points), Text(), Text(_NOT_SCORED, style="quiet"))
 
 

@@ -95,7 +95,9 @@ class _Visit:
     observed: dict[_Page, Observed] = field(default_factory=dict)
     values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
     reads_reasons: bool = False  # all reasons are shown after an answer
-    fitting: dict[tuple[int, int], bool] = field(default_factory=dict)  # whether they fit, by size of the screen
+    fitting: dict[tuple[int, ...], bool] = field(
+        default_factory=dict
+    )  # whether they fit, by size of the screen and hints
 
     @property
     def answer(self) -> Answer | None:
@@ -306,8 +308,10 @@ class LessonScreen(AnswerScreen, SittingScreen):
         if listing is None or (isinstance(question, Question) and question.code):
             return asked
         both = Group(listing_view(listing.code), Text(), asked)
-        field = [Text()] if self.typing else []
-        return both if _fits([both, *field]) else asked
+        fitting, size = self.visit.fitting, (*_size(), self._quiz().hints)
+        if size not in fitting:  # it is drawn to be measured
+            fitting[size] = _fits([both, *([Text()] if self.typing else [])])
+        return both if fitting[size] else asked
 
     def _judged(self, answer: Answer, *, brief: bool = False) -> RenderableType:
         """Draw the verdict on an answer, with all reasons or in short."""

@@ -142,6 +142,9 @@ class AnswerScreen(TypingScreen):
         posed = self.answering
         if posed is None:
             return
+        if self.letters_are_keys and len(key) == 1 and key.isalpha() and not self._begins_formula(key):
+            self.note = self.missing(key, self.all_keys())
+            return
         count = len(posed.question.options)
         if count and key.isdecimal() and not _is_place(key, posed.question):
             self.note = f"There is no option {key}; choose from 1 to {count}."
@@ -153,6 +156,10 @@ class AnswerScreen(TypingScreen):
             self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
         else:
             self.submit(text)
+
+    def _begins_formula(self, key: str) -> bool:
+        """Whether a letter may begin an answer: `sqrt` or `log2`."""
+        return self.typing is not None and self.typing.question.kind is Kind.NUMBER and key in "sl"
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from rich.console import Console, Group, RenderableType
@@ -378,6 +378,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _press_at_end(self, key: str) -> None:
         if key == "d":
             self._show_demo()
+        elif key == "p" and _last_proof(self.quiz):
+            self._prove(self.quiz.answers[-1].posed)
         elif self.quiz.rules.exam and key == "p":
             self.note = "Open a question by its number; there, p runs its proof."
         elif self.quiz.rules.exam and (key.isdecimal() or (key == "enter" and self.number_entry.note)):
@@ -737,7 +739,7 @@ def _key_line(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     if quiz.posed is None:
         opens = _number_key(quiz, "see the verdict on the question with this number alone, and run its proof")
         leave = [_TURN, opens, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
-        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+        return [*leave, *([_RETRY] if quiz.missed else []), *_back(quiz), *_last_proof(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
         go_on = [_FORWARD, _TO_QUESTION] if quiz.looked else [NEXT]
@@ -746,6 +748,14 @@ def _key_line(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     said = zip(words, confidence_keys(chance(question)).items(), strict=True)
     rest = [_PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
     return [*(Hotkey(str(key), f"{word} {confidence:.0%}") for word, (key, confidence) in said), *rest]
+
+
+def _last_proof(quiz: Quiz) -> list[Hotkey]:
+    """The key that proves the last answer; after an exam, each question has its own."""
+    if quiz.rules.exam or not quiz.answers:
+        return []
+    more = "run the proof of your last answer, and come back here; u goes back to the others"
+    return [replace(key, more=more) for key in _proof_key(quiz.answers[-1].posed.question)]
 
 
 def _proof_key(question: Question) -> list[Hotkey]:
