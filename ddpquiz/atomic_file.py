@@ -1,16 +1,30 @@
-"""A file that is written whole or not at all: the old file stays in place until the new one is complete."""
+"""Files that are written whole or not at all, and files that are opened without waiting."""
 
 import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+
+def open_at_once(path: Path) -> IO[bytes]:
+    """Open a file or pipe for reading; a pipe to which nobody writes is empty. OSError as `Path.open` raises it."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(opened, True)
+    return os.fdopen(opened, "rb")
+
+
+def is_pipe_or_device(path: Path) -> bool:
+    """Whether a path is neither a file nor a folder, so that to open it may wait forever, and reading never ends."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield the path of a new, empty file, and move it to `path` if the block succeeds. OSError if that fails.
 
+    The old file stays in place until the new one is complete.
     Links are followed, and a path that is not a regular file, such as /dev/stdout, is yielded itself and written in
     place. A private file, which only its owner can read, replaces whatever was there.
     """

@@ -5,6 +5,7 @@ import sys
 
 from ddpquiz.bench.bench_run import BenchSamples
 from ddpquiz.cli.bench import SIZES, USUAL, BenchOptions, finish, group_of, read_options
+from ddpquiz.errors import UserError
 
 USAGE = f"""\
 usage: python -m ddpquiz.bench [--op OPS] [--sizes FIRST..LAST] [--seconds N] [--json]
@@ -63,17 +64,24 @@ def main() -> None:
         for each in bench.samples(BenchPlan(ops=options.ops, sizes=options.sizes, seconds=options.seconds)):
             samples.add(each.op, each.size, each.seconds, each.error)
     except KeyboardInterrupt:
-        _finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
+        if unsaved := _finish_on_first(bench.rank, samples, about.machines, as_json=as_json):
+            print(f"ddpquiz.bench: {unsaved}", file=sys.stderr, flush=True)
         os._exit(130)  # other ranks may be in a collective
-    _finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
+    unsaved = _finish_on_first(bench.rank, samples, about.machines, as_json=as_json)
     bench.leave()
+    if unsaved:
+        sys.exit(f"ddpquiz.bench: {unsaved}")
 
 
-def _finish_on_first(rank: int, samples: BenchSamples, machines: int, *, as_json: bool) -> None:
-    """Print and save on rank 0."""
+def _finish_on_first(rank: int, samples: BenchSamples, machines: int, *, as_json: bool) -> UserError | None:
+    """Print and save on rank 0; return why it cannot be saved."""
     if rank == 0:
         groups = [group_of(samples, machines)] if samples.seconds else []
-        finish(groups, as_json=as_json, refused=[samples])
+        try:
+            finish(groups, as_json=as_json, refused=[samples])
+        except UserError as wrong:
+            return wrong
+    return None
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from ddpquiz import __version__
 from ddpquiz.cli.typer_options import CliCommand, UsageError
 from ddpquiz.errors import UserError
-from ddpquiz.safe_text import plain
+from ddpquiz.safe_text import one_line, plain
 
 _GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -274,7 +274,7 @@ def _report_fault(error: OSError | ImportError | RuntimeError) -> int:
     """Report what is wrong around us, wherever it was noticed; raise what is a bug. Return the exit status."""
     match error:
         case OSError(filename=str() | os.PathLike() as place) if error.errno in _PLACE_FAULTS:
-            name = str(place)
+            name = one_line(str(place))
             shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 20]}…{name[-20:]}"
             return _print_error(f"{shown} cannot be used ({error.strerror}); fix that, or choose another location.")
         case FileNotFoundError(filename=None) if "temporary directory" in str(error):  # of tempfile, which tries them

@@ -19,6 +19,7 @@ from ddpquiz.bench.bench_run import BenchRun, BenchSamples, default_counts
 from ddpquiz.bench.measurements import OPS, BenchGroup, MachineBench, SizeTime
 from ddpquiz.bench.saved_bench import save_bench
 from ddpquiz.cli.output import say
+from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import pager, style
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
@@ -62,13 +63,18 @@ def bench(
         raise typer.BadParameter(f"{device!r} is not one of auto, cpu, cuda.", param_hint="--device")
     counts = options.counts or tuple(default_counts(device))
     runs = [BenchRun(device, ranks, options.ops, options.sizes, options.seconds / len(counts)) for ranks in counts]
-    interrupted = False
+    interrupted, failed = False, None
     try:
         _measure(runs, options.seconds, is_quiet=as_json)
     except KeyboardInterrupt:
         interrupted = True
+    except UserError as wrong:
+        failed = wrong
     groups = [group_of(run.samples) for run in runs if run.samples.seconds]
-    finish(groups, as_json=as_json, refused=[run.samples for run in runs])
+    if groups or not failed:
+        finish(groups, as_json=as_json, refused=[run.samples for run in runs])
+    if failed:
+        raise failed
     if interrupted:
         raise typer.Exit(130)
 
@@ -89,18 +95,23 @@ def _measure(runs: Sequence[BenchRun], seconds: float, *, is_quiet: bool) -> Non
 
 
 def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[BenchSamples] = ()) -> None:
-    """Save what was measured, and print it."""
-    for group in groups:
-        save_bench(group)
+    """Save what was measured, and print it; UserError, after that, if it cannot be saved."""
+    unsaved: UserError | None = None
+    try:
+        for group in groups:
+            save_bench(group)
+    except UserError as wrong:
+        unsaved = wrong
     if as_json:
         say(json.dumps(MachineBench(tuple(groups)).as_json()))
-        return
-    if not groups:
+    elif not groups:
         say("Nothing was measured.")
-        return
-    out = style.console()
-    reasons = {op: why for each in refused for op, why in each.refused.items()}
-    pager.show_paged(out, bench_page(groups, min(out.width, 100), reasons))
+    else:
+        out = style.console()
+        reasons = {op: why for each in refused for op, why in each.refused.items()}
+        pager.show_paged(out, bench_page(groups, min(out.width, 100), reasons))
+    if unsaved:
+        raise unsaved
 
 
 def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:

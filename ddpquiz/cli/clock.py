@@ -4,5 +4,9 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The current time in the local time zone."""
-    return datetime.now(UTC).astimezone()
+    """The current time in the local time zone; in UTC if TZ names one that is a day or more away from it."""
+    utc = datetime.now(UTC)
+    try:
+        return utc.astimezone()
+    except ValueError:
+        return utc

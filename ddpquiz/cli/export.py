@@ -18,6 +18,7 @@ from ddpquiz.cli.progress_file import moved_items, open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
 from ddpquiz.learning import anki, exchange
+from ddpquiz.safe_text import one_line
 
 _DECK = Path("ddpquiz.apkg")
 
@@ -35,7 +36,8 @@ def export(
     if form == "anki":
         with _written(to or _DECK) as path:
             anki.write(loading.load(), path, clock.now())
-        say(f"{to or _DECK}: in Anki, choose File > Import. To update the cards later, export and import again.")
+        deck = one_line(str(to or _DECK))
+        say(f"{deck}: in Anki, choose File > Import. To update the cards later, export and import again.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ddpquiz.atomic_file import open_at_once
 from ddpquiz.cli import clock
 from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import moved_items, open_progress
@@ -39,9 +39,7 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
 def _read(file: Path) -> str:
     """The text of a file or pipe. Raises UserError if it is larger than any export."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # do not wait for a pipe that nobody writes to
-        os.set_blocking(handle, True)
-        with os.fdopen(handle, "rb") as opened:
+        with open_at_once(file) as opened:
             data = opened.read(_LIMIT + 1)
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from None

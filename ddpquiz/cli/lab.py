@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,7 +62,7 @@ def lab(
         return
     found = load(name)
     if task:
-        layout.show(style.console(), lab_pages.task(found))
+        layout.show(style.console(), lab_pages.task(found, files.file(found)))
     elif hint:
         _print_hint(found)
     elif solution:
@@ -106,10 +107,15 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
     while now:
         files.begin(now)
         screen = LabScreen(now, files.file(now), _history(), _run_demo, place)
+        screen.find_following = partial(_following, now)
         screen.show(style.console())
         if not screen.passed_here:
             say(f"`ddpquiz lab {now.id}` continues with {files.file(now)}.")
-        now, place = _history().next_lab(now, all_labs()) if screen.wants_next else None, ""
+        now, place = screen.find_following() if screen.wants_next else None, ""
+
+
+def _following(lab: Lab) -> Lab | None:
+    return _history().next_lab(lab, all_labs())
 
 
 def _run_demo(concept: str) -> None:
@@ -168,7 +174,7 @@ def _check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     if json:
         say(to_json(_as_data(lab, verdict, figures)))
     else:
-        layout.show(style.console(), Group(*lab_pages.verdict(lab, file, verdict, figures)))
+        layout.show(style.console(), Group(lab_pages.path_of(file), *lab_pages.verdict(lab, file, verdict, figures)))
         for part in lab_pages.repeat(verdict):
             style.console().print(part, soft_wrap=True)  # a command is to be copied
     if not verdict.passed:

@@ -18,7 +18,7 @@ from ddpquiz.curriculum.pack_store import add_pack, fetched, installed_packs, ma
 from ddpquiz.curriculum.packs import LoadedPack, find, packs
 from ddpquiz.errors import UserError
 from ddpquiz.plural import plural
-from ddpquiz.safe_text import plain
+from ddpquiz.safe_text import one_line
 
 pack = typer.Typer(
     help="Add concepts, demos and labs that others wrote, or make a pack of your own. Texts of a pack are shown at"
@@ -53,10 +53,10 @@ def list_() -> None:
         try:
             loaded = load_pack(one)
             allowed = "allowed" if is_allowed(one.name, loaded.origin) else "not allowed"
-            about = f"{plain(one.title)}: {_counts(loaded)}, programs {allowed}"
+            about = f"{one.title}: {_counts(loaded)}, programs {allowed}"
         except UserError as problem:
             about = f"cannot be read, and is left out: {str(problem).splitlines()[0]}"
-        say(f"{one.name}  {about}")
+        say(one_line(f"{one.name}  {about}"))
     new = [name for name in installed_packs() if name not in {one.name for one in known}]
     for name in new:
         say(f"{name}  installed, not added: ddpquiz pack add {name}")

@@ -55,10 +55,12 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
             hint=hint, hold=options.stay, step=options.step, summary=options.summary, lesson=lesson_of
         )
         shown = live_view.live(start, request, style.console(), how)
-    if file:
-        file.finish(shown.asked)
-    if options.summary:
-        print_summary(shown.asked, json=options.json)
+    try:
+        if file:
+            file.finish(shown.asked)
+    finally:  # the run is over, and its summary is not lost if the file cannot be written
+        if options.summary:
+            print_summary(shown.asked, json=options.json)
     return shown
 
 

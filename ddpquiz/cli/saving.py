@@ -18,6 +18,7 @@ from ddpquiz.events.run_state import RunState
 from ddpquiz.events.run_summary import summarize
 from ddpquiz.events.saved_run import RecentEvents
 from ddpquiz.events.summary_sections import Section, summary_sections
+from ddpquiz.safe_text import one_line
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.runs import run_svg
 from ddpquiz.terminal.runs.script import script_text
@@ -103,7 +104,7 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
 
 
 def _confirm(path: Path) -> None:
-    say(f"Saved {path}.", err=True)  # what a command prints may be JSON
+    say(one_line(f"Saved {path}."), err=True)  # what a command prints may be JSON
 
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:

@@ -15,7 +15,7 @@ from ddpquiz.curriculum.pictures import pictures
 from ddpquiz.events import saved_run
 from ddpquiz.events.run_state import RunState
 from ddpquiz.paths import content_dir, recordings_dir
-from ddpquiz.web.site import site_pages, write_site
+from ddpquiz.web.site import prepare_site, site_pages, write_site
 
 
 def site(
@@ -27,6 +27,7 @@ def site(
     recorded run of each demo. Progress stays in the browser; `ddpquiz import` reads the file that the site lets you
     download.
     """
+    prepare_site(folder)  # before the pages are made, which takes long
     known = loading.load()
     runs = run_pages({link.run for concept in known.concepts for link in concept.demos})
     pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]), picture_texts())

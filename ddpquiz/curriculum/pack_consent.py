@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.atomic_file import replacing
+from ddpquiz.atomic_file import open_at_once, replacing
 from ddpquiz.curriculum.pack_files import Files, read_added
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir, packs_dir
@@ -96,7 +96,8 @@ def allowed_pack(name: str) -> AllowedPack | None:
 
 def _allowed() -> dict[str, str]:
     try:
-        saved = json.loads((data_dir() / _FILE).read_bytes()[:_LARGEST])
+        with open_at_once(data_dir() / _FILE) as file:
+            saved = json.loads(file.read(_LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
     pairs = saved.items() if isinstance(saved, dict) else ()

@@ -17,12 +17,14 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from ddpquiz.atomic_file import is_pipe_or_device
 from ddpquiz.errors import UserError
 from ddpquiz.learning.schema import MIGRATIONS, has_tables
 from ddpquiz.paths import PROGRESS
 from ddpquiz.plural import plural
 
 FILE, FOLDER = PROGRESS, "backups"
+_ENDS = ("", "-wal", "-shm", "-journal")  # of the names of the files that SQLite opens
 COUNT = 10
 _DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 _DAILY, _BEFORE_IMPORT = f"progress-{_DAY}.db", f"progress-{_DAY}-import-*.db"
@@ -49,6 +51,8 @@ def connect(home: Path) -> sqlite3.Connection:
             f"{path} is missing, but there is a backup of {backup.name} with {plural(backup.rows, 'row')} of your log; "
             f"`ddpquiz progress restore-backup` restores it. To start afresh, move {home / FOLDER} away too."
         )
+    if pipe := next(filter(is_pipe_or_device, (path.with_name(FILE + end) for end in _ENDS)), None):
+        raise UserError(f"{pipe} is a pipe or a device; remove it, or set DDPQUIZ_HOME to another folder.")
     with reported_faults(path, "your progress cannot be opened"):
         _make_private(path)
         database = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
@@ -313,7 +317,8 @@ def _delete_oldest(home: Path, pattern: str) -> None:
 
 def _paths(home: Path, *patterns: str) -> list[Path]:
     """The files of backups, oldest first as far as their names say."""
-    return sorted((path for pattern in patterns for path in (home / FOLDER).glob(pattern)), key=_numbers)
+    found = (path for pattern in patterns for path in (home / FOLDER).glob(pattern))
+    return sorted((path for path in found if not is_pipe_or_device(path)), key=_numbers)
 
 
 def _numbers(path: Path) -> list[int]:
@@ -329,7 +334,7 @@ def _new_file(folder: Path) -> Iterator[Path]:
     try:
         yield Path(name)
     finally:
-        for end in ("", "-wal", "-shm", "-journal"):
+        for end in _ENDS:
             Path(name + end).unlink(missing_ok=True)
 
 

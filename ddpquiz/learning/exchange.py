@@ -14,7 +14,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.guided_path import SAVED
 from ddpquiz.learning.lab_passes import PASSED, SEEN
-from ddpquiz.learning.log_rows import LONGEST, STORED_NAMES, UNWRITABLE, PointRow, Receipt, Row, moment
+from ddpquiz.learning.log_rows import LONGEST, MOST_ROWS, STORED_NAMES, UNWRITABLE, PointRow, Receipt, Row, moment
 from ddpquiz.learning.schedule import Weights
 from ddpquiz.safe_text import plain, to_json
 
@@ -27,7 +27,6 @@ _OFF = 2  # days between a moment in UTC and its study day, at most
 _ITEM = re.compile(r"[\w.-]+(/[\w.-]+){1,2}")  # concept/item or pack/concept/item
 _LEVELS = frozenset(Level)
 _LONGEST_NAME = 300
-_MOST_ROWS = 10**9  # of one device
 _MOST_MILLISECONDS = 10**13  # 300 years: a clock may be set from 1970 to today during an answer
 # What a row of each kind holds besides what all hold: what it must have, and what it may have
 _HOLDS: dict[str, tuple[set[str], set[str]]] = {
@@ -190,7 +189,7 @@ def _fits(name: str, value: Any) -> bool:
         case "item" | "made_due_card":
             return len(value) <= _LONGEST_NAME and bool(_ITEM.fullmatch(value))
         case "sequence" | "undone_sequence":
-            return bool(1 <= value <= _MOST_ROWS)
+            return bool(1 <= value <= MOST_ROWS)
         case "took":
             return bool(abs(value) <= _MOST_MILLISECONDS)
         case "grade":

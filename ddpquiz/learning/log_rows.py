@@ -123,6 +123,7 @@ class Row:
 STORED_NAMES = {name: {"made_due_card": "calls"}.get(name, name) for name in Row.__dataclass_fields__}
 FIRST_YEAR, LAST_YEAR = 1970, 2199  # even a wrong clock stays between these; other years were not written by a clock
 LONGEST = 1_000_000  # characters of a text
+MOST_ROWS = 10**9  # of one device
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # what no text holds: JSON, SQLite or another program would lose it
 
 

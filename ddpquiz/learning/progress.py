@@ -34,6 +34,7 @@ from ddpquiz.learning.log_rows import (
     FIRST_YEAR,
     LAST_YEAR,
     LONGEST,
+    MOST_ROWS,
     STORED_NAMES,
     UNWRITABLE,
     AnswerRow,
@@ -219,7 +220,6 @@ class LogReader:
 
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
-_LAST = 1 << 62  # larger numbers of rows are not ours, and could not be counted on from
 _UNSAVED = "the last step was not saved"
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
 _CLASH = (
@@ -398,8 +398,10 @@ class Progress(LogReader):
         with reported_faults(self.path, _UNSAVED), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
-            last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ? AND sequence < ?"
-            before = self._database.execute(last, (self._device, _LAST)).fetchone()[0]
+            before = self._last_number()
+            if before + len(rows) > MOST_ROWS:  # no import accepts larger numbers
+                self._become_another_device()
+                before = self._last_number()
             written = [
                 replace(row, device=self._device, sequence=number, weights=weights.version)
                 for number, row in enumerate(rows, before + 1)
@@ -411,6 +413,15 @@ class Progress(LogReader):
                     self._states.derive(row.made_due_card)
         self._day = written[-1].day
         return written[-1].receipt
+
+    def _last_number(self) -> int:
+        last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"
+        return int(self._database.execute(last, (self._device,)).fetchone()[0])
+
+    def _become_another_device(self) -> None:
+        """Number rows from 1 again, under an id that no row has; another sitting may have done so already."""
+        self._database.execute("DELETE FROM device WHERE id = ?", (self._device,))
+        self._device = self._own_device()
 
     def _add_weights(self, weights: Weights, since: str) -> None:
         values = (weights.version, since, weights.retention, json.dumps(weights.parameters))

@@ -1,17 +1,19 @@
 """Small JSON files beside the progress: how long demos ran, texts that were begun, hints that were shown."""
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ddpquiz.atomic_file import replacing
+from ddpquiz.atomic_file import is_pipe_or_device, replacing
 from ddpquiz.errors import UserError
 
 
 def load_json(path: Path) -> Any:
     """The data in a file. Raises OSError or ValueError if it cannot be read or is not valid JSON."""
+    _refuse_pipe(path)
     try:
         return json.loads(path.read_text("utf-8"))
     except RecursionError:
@@ -20,10 +22,16 @@ def load_json(path: Path) -> Any:
 
 def save_json(path: Path, data: Any) -> None:
     """Replace a file, readable by its owner alone. Raises OSError if that fails; then the old file remains."""
+    _refuse_pipe(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path) as fresh:
         fresh.chmod(0o600)
         fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")
+
+
+def _refuse_pipe(path: Path) -> None:
+    if is_pipe_or_device(path):
+        raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
 
 
 TIMINGS_FILE = "timings.json"

@@ -49,3 +49,33 @@ def test_a_command_says_in_one_sentence_that_the_disk_takes_nothing(words, tmp_p
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr
     assert re.search(SENTENCE, done.stderr)
+    if words.startswith("diagnose"):
+        assert done.stdout.startswith(
+            "The cause is not known\nThe last thing in this log is"
+        )  # it is shown all the same
+
+
+def test_what_was_measured_is_printed_where_it_cannot_be_saved(tmp_path):
+    home = tmp_path / "home"
+    home.write_text("")  # in the place of the folder
+    words = [
+        "bench",
+        "--op",
+        "all_reduce",
+        "--sizes",
+        "8..32",
+        "-n",
+        "2",
+        "--seconds",
+        "1",
+        "--device",
+        "cpu",
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, SAMPLE, *words], capture_output=True, text=True, env=environment(home), cwd=tmp_path,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert '"all_reduce"' in done.stdout
+    assert re.search("^.*home.* cannot be written .*so these times were not saved", done.stderr.splitlines()[-1])

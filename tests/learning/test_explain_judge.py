@@ -32,7 +32,8 @@ def test_a_judge_ticks_the_points_and_its_remark_is_shown(home, judge, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Not bad.[31m\n" in done.stdout
     assert "\x1b" not in done.stdout
-    assert "Your program ticked 2 of 3 points.\nYour program ticked these points." in done.stdout
+    assert "A good answer makes these points\nYour program ticked these points." in done.stdout
+    assert "\n\nYour program ticked 2 of 3 points.\n" in done.stdout
     assert "\n✓ 2  the other links idle meanwhile\n     ticked by your program\n" in done.stdout
     assert json.loads((tmp_path / "read").read_text()) == {
         "question": WHY_RING.ask,

@@ -215,6 +215,27 @@ def test_rows_that_no_import_accepts_are_exported_beside_the_log_and_left_out(tm
         assert [row.item for row in progress.log()] == ["ring/one"]
 
 
+@pytest.mark.parametrize("number", [10**9 - 1, 10**9])
+def test_answers_after_the_import_of_the_last_number_of_this_device_can_be_imported_elsewhere(tmp_path, number):
+    with Progress(tmp_path / "here") as here, Progress(tmp_path / "here") as sitting:
+        here.review("ring/one", Grade.GOOD, AT, TOOK)
+        told = json.loads(exported(here))
+        told["log"].append({**told["log"][0], "item": "ring/extra", "sequence": number})
+        assert import_text(here, json.dumps(told)) == 1
+        here.undo(here.review("ring/two", Grade.GOOD, AT, TOOK), AT)
+        sitting.review("ring/three", Grade.GOOD, AT, TOOK)
+        here.review("ring/four", Grade.GOOD, AT, TOOK)
+        text = exported(here)
+    assert "unknown" not in json.loads(text)
+    with Progress(tmp_path / "there") as there:
+        assert import_text(there, text) == 6
+        assert import_text(there, text) == 0
+        assert {*there.memories()} == {"ring/one", "ring/extra", "ring/three", "ring/four"}
+    with Progress(tmp_path / "here") as here:
+        assert import_text(here, json.dumps(told)) == 0
+        assert len({row.device for row in here.log()}) == 2
+
+
 @pytest.mark.parametrize("name", ["progress-1.sql", "progress-0.1.sql"])
 def test_all_that_older_versions_wrote_is_accepted(tmp_path, name):
     with sqlite3.connect(tmp_path / FILE) as old:
