@@ -52,7 +52,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     save_time(script, args, shown.asked)
     if asked and asked.answer:
         with open_progress(asked.catalog.moved) as progress:
-            style.console().print(asked.outcome(shown.asked, progress, now()))
+            style.console().print(asked.outcome(shown.asked, progress, now(), is_last=shown.last is shown.asked))
     exit_with_status(shown)
 
 

@@ -12,7 +12,8 @@ its solution was seen before the first pass, that is half the credit, as with a 
 
 A label is a claim with a probability of at least 80%: strong means that s is over 0.7, weak that it is under 0.5, fair
 that it is from 0.35 to 0.85. Nobody is strong who has less than half of the hard questions right. The range that is
-shown holds 80% of the belief and lies within the claim; without a label it leaves out 10% at each end.
+shown holds 80% of the belief and lies within the claim; without a label it leaves out 10% at each end, and is named
+by the two labels that it lies between, if it begins or ends in the range of fair.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ MEANING = (
 )
 WORDS = (
     "Strong: the range begins at 70% or more, and of the hard questions that were asked, at least half were right. "
-    "Weak: it ends at 50% or less. Fair: neither, and it lies between 35 and 85%. Otherwise there is no verdict yet."
+    "Weak: it ends at 50% or less. Fair: neither, and it lies between 35 and 85%. A range that only begins there is "
+    "fair to strong, one that only ends there weak to fair; any other has no verdict yet."
 )
 
 
@@ -63,6 +65,7 @@ class Label(StrEnum):
 
 # The range of s that each label claims; the first claim that holds is used
 _CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0.85)}
+_BETWEEN = {(True, False): "fair to strong", (False, True): "weak to fair"}  # whether it begins and ends in FAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,10 @@ class Strength:
         """The verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
         if not self.has_verdict:
             return self.short
-        word = f"{self.label.words} yet" if self.label is Label.UNKNOWN else self.label
+        word: str = self.label
+        if self.label is Label.UNKNOWN:
+            low, high = _CLAIMS[Label.FAIR]
+            word = _BETWEEN.get((self.low >= low, self.high <= high), f"{self.label.words} yet")
         return f"Based on {self.answers} answers: probably {self.share} ({word})"
 
     @property

@@ -428,3 +428,22 @@ def test_a_refused_command_leaves_no_process_behind(tmp_path, words):
             if f"MARK={tmp_path}".encode() in process.joinpath("environ").read_bytes():
                 marked.append(process.joinpath("cmdline").read_bytes())
     assert marked == []
+
+
+def test_who_predicts_and_then_tries_another_run_reads_which_run_the_explanation_is_about(tmp_path):
+    terminal = run_program.ddpquiz("demo", "allreduce", home=tmp_path)
+    asked = terminal.wait("^ 4  .* bytes$")
+    (tensor,) = re.findall(r"take\s+up (\d+) bytes", asked)
+    options = dict(re.findall(r"^ (\d)  (\d+) bytes$", asked, re.MULTILINE))
+    wrong = next(number for number, size in options.items() if int(size) != int(tensor) * 6 / 4)
+    terminal.press(wrong)
+    terminal.press("\r", "^done in .*\n.*t try")
+    terminal.press("t", "^Try next$")
+    terminal.press("2", "arguments  --size 6(.*\n)+done in ")
+    terminal.press("q")
+    terminal.end()
+    text = " ".join(" ".join(terminal.lines).split())
+    assert "Why the first run, which you predicted, shows that" in text
+    suggested = text.partition("Try next")[2]
+    assert "demo allreduce -- --root" in suggested
+    assert "-- --size 6" not in suggested

@@ -127,7 +127,7 @@ def test_a_concept_of_which_all_was_right_is_never_the_weakest():
 
 def test_a_strength_is_told_with_how_sure_it_is():
     assert str(strength(ten(10), TODAY)) == snapshot("Based on 10 answers: probably 76–98% (strong)")
-    assert str(strength(ten(10)[::3], TODAY)) == snapshot("Based on 4 answers: probably 36–96% (no verdict yet)")
+    assert str(strength(ten(10)[::3], TODAY)) == snapshot("Based on 4 answers: probably 36–96% (fair to strong)")
     assert strength(ten(10)[::3], TODAY).short == "probably 36–96%"
     assert str(strength([], TODAY)) == "no answers yet"
     assert str(strength([Answer("c/a", 1.0)], TODAY)) == "no verdict yet"

@@ -212,7 +212,8 @@ What the percentages mean
   that you passed. Answers in lessons do not count.
   Strong: the range begins at 70% or more, and of the hard questions that were
   asked, at least half were right. Weak: it ends at 50% or less. Fair: neither,
-  and it lies between 35 and 85%. Otherwise there is no verdict yet.
+  and it lies between 35 and 85%. A range that only begins there is fair to
+  strong, one that only ends there weak to fair; any other has no verdict yet.
 """
     shown = screen(seat)
     assert shown.index(verdict) < shown.index("Next\n") < shown.index(legend), "what to do next is on the first page"

@@ -163,8 +163,11 @@ def _left(
         parts += [Text(), Text(f"To run it without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims and not stepped:  # a script of the user's own
             parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
-    suggested = suggestions(state.began) if state.end and state.end.ok else ()
-    return Group(*parts, *([Text(), *tries(suggested)] if suggested else []))
+    ran = state.began.args if state.began else ()
+    left = (
+        [each for each in suggestions(state.began) if not ran or each.args != ran] if state.end and state.end.ok else []
+    )
+    return Group(*parts, *([Text(), *tries(left)] if left else []))
 
 
 class _LiveScreen(RunScreen):

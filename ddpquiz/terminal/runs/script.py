@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -140,7 +141,7 @@ def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
     return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
 
 
-def tries(suggested: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
+def tries(suggested: Sequence[Suggestion], *, numbered: bool = False) -> list[RenderableType]:
     """Draw suggestions, each command on a line of its own; `numbered` puts the key before it that starts it."""
     title = "Try next" if suggested else "This script suggests nothing to try."
     parts: list[RenderableType] = [Text(title, style="head")]

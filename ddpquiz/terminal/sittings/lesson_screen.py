@@ -284,7 +284,7 @@ class LessonScreen(AnswerScreen, SittingScreen):
             case _Page.ASK:
                 return framed([self._drawn_item()])
             case _Page.SEEN:
-                seen = prose("You have predicted and seen this demo already; `d` runs it again.")
+                seen = prose("You have predicted and seen this demo already; `d` shows it again. Below is its result.")
                 return framed([seen, *([markdown_of(step.then)] if step.then else [])])
             case _Page.DEMO:
                 return framed(self._demo_result())

@@ -103,8 +103,11 @@ class PredictedRun:
         """What to look at during the run, what was predicted, and whether that was right."""
         return _hint(self.link, self.answer, self.posed) if self.answer else Hint(self.link.look)
 
-    def outcome(self, run: RunState, progress: Progress, at: datetime) -> RenderableType:
-        """Save what the run has shown, and draw why a wrong prediction is wrong."""
+    def outcome(self, run: RunState, progress: Progress, at: datetime, *, is_last: bool = True) -> RenderableType:
+        """Save what the run has shown, and draw why a wrong prediction is wrong.
+
+        If it is not the last run, another one stands above that.
+        """
         card = self._save(run, progress, at)
         if self.answer is None:
             return Group()
@@ -114,7 +117,8 @@ class PredictedRun:
         if self.answer.verdict.right:
             return Group()
         question = self.posed.question
-        parts: list[RenderableType] = [Text(), Text("Why the run shows that", style="head")]
+        which = "the run" if is_last else "the first run, which you predicted,"
+        parts: list[RenderableType] = [Text(), Text(f"Why {which} shows that", style="head")]
         parts += [prose(f"{number}. {step}") for number, step in enumerate(question.steps, 1)]
         if card:
             due = f"The card {plain(card)} is due: ddpquiz study {plain(question.concept)}"
