@@ -79,7 +79,7 @@ def start(words, folder, *, real):
     with template.real_starts() if real else contextlib.nullcontext():
         done = subprocess.run(
             [sys.executable, "-m", "ddpquiz", *words],
-            cwd=folder, env={**os.environ, "DDPQUIZ_HOME": str(folder / "home")},
+            cwd=folder, env={**os.environ, "DDPQUIZ_HOME": str(folder / "home"), "COLUMNS": "200"},
             input="", capture_output=True, text=True, timeout=120,
         )  # fmt: skip
     return done.returncode, *(text.replace(str(folder), "FOLDER") for text in (done.stdout, done.stderr))

@@ -228,7 +228,7 @@ def test_a_quick_check_runs_most_demos_once_and_neither_proofs_nor_the_wheel():
     demos = [line.partition("[")[2] for line in listed if "test_a_demo_proves_its_claims" in line]
     two_ranks = {f"{path.stem}-2]" for path in ROOT.joinpath("demos").glob("*.py")}
     assert set(demos) <= two_ranks
-    assert len(two_ranks) * 3 / 4 <= len(demos) == len(set(demos)) < len(two_ranks)
+    assert len(two_ranks) / 2 < len(demos) == len(set(demos)) < len(two_ranks)
     assert not [line for line in listed if "test_every_proof" in line or "test_wheel" in line]
 
 

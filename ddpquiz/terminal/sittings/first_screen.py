@@ -103,7 +103,7 @@ class FirstContact(KeyScreen):
         return [said, Text(), prose(call)]
 
     def keys(self) -> list[Hotkey]:
-        home = Hotkey("esc", "skip", "skip this, and go to the home screen")
+        home = Hotkey("esc", "back", "skip this, and go to the home screen")
         if not self._chosen:
             return [
                 Hotkey(f"1-{len(_OPTIONS)}", "answer", "say who will hold the sum; it does not count"),
