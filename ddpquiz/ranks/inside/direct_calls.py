@@ -90,7 +90,9 @@ class _DirectCalls:
             opened.work = work
             operations.add(operations.by_work, id(work), opened)
             is_own_call = opened.asynchronous and not opened.on_gpu
-            operations.results.begin(work, method.op, caller, args[method.inputs], asynchronous=is_own_call)
+            is_mean = method.reduces and is_own_call and args[-1].reduceOp == dist.ReduceOp.AVG
+            inputs = [] if is_mean else args[method.inputs]  # of a mean, Gloo divides at any time
+            operations.results.begin(work, method.op, caller, inputs, asynchronous=is_own_call)
             if opened.on_gpu:
                 operations.watch_gpu(opened)
             elif opened.asynchronous:

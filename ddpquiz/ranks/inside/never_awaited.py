@@ -1,9 +1,9 @@
 """Mistakes with operations that a script begins in the background: it never waits, or changes the tensor before.
 
 The first is reported when the process ends, the second when the script waits. PyTorch counts how often a tensor was
-changed in place, and a backend counts what it writes itself only in the call or in the wait; so a tensor whose count
-differs when the wait begins was changed by the script. Views share the count of their base: what was not the whole of
-its memory may be untouched.
+changed in place, and a backend counts what it writes itself only in the call or in the wait, except for the mean, which
+Gloo computes in a thread of its own; so any other tensor whose count differs when the wait begins was changed by the
+script. Views share the count of their base: what was not the whole of its memory may be untouched.
 """
 
 import atexit

@@ -146,7 +146,8 @@ class Recorder:
             return
         self.operations.add(self.operations.by_work, id(opened.work), opened)
         is_own_call = opened.asynchronous and opened.bucket is None and not opened.on_gpu
-        inputs = tensors_in(args[operator.inputs]) if is_own_call else []
+        is_watched = is_own_call and operator.reduce_op(args, caller) != "avg"  # Gloo divides at any time
+        inputs = tensors_in(args[operator.inputs]) if is_watched else []
         self.operations.results.begin(opened.work, operator.op, caller, inputs, asynchronous=is_own_call)
         if opened.bucket is not None:
             self.buckets.open.append(opened)
