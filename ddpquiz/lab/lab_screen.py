@@ -62,7 +62,7 @@ class LabScreen(KeyScreen):
         self.find_following: Callable[[], Lab | None] = lambda: None  # the next lab; may raise UserError
         self._following: Lab | None = None  # the same, once this lab has passed
         self._before: LabVerdict | None = None  # on the try before the last one
-        self._last: LabVerdict | None = None  # on the last try; a starter is none
+        self._last: LabVerdict | None = None  # on the last try; the unchanged starter is no try
         self._width = 80
 
     def show(self, console: Console) -> None:

@@ -55,6 +55,15 @@ def write(tmp_path, monkeypatch):
     return write
 
 
+def after_a_call(folder, rank, restart):
+    """The writer of one of two ranks, which have called and ended one operation."""
+    writer = RankWriter(folder, 100, Began("/train.py", (), 2, "cpu", "gloo", "Recorded."), restart)
+    writer.open(rank)
+    writer.write(writer.issued(writer.now(), 1, (), writer.prepare(CALL._replace(members=(0, 1)))))
+    writer.write(writer.ended(writer.now(), 1))
+    return writer
+
+
 def verdict(folder, change=lambda event: event):
     record = read_rank_files(folder)
     record = replace(record, events=tuple(map(change, record.events)))
@@ -223,11 +232,7 @@ def test_an_interrupt_is_no_cause_unless_ranks_had_waited_long_before(waited, fa
 def test_of_a_job_that_was_restarted_it_is_said_what_failed_first_and_that_it_recovered(then, tmp_path):
     for restart in (0, 1):
         for rank in range(2):
-            writer = RankWriter(tmp_path, 100, Began("/train.py", (), 2, "cpu", "gloo", "Recorded."), restart)
-            writer.open(rank)
-            pair = CALL._replace(members=(0, 1))
-            writer.write(writer.issued(writer.now(), 1, (), writer.prepare(pair)))
-            writer.write(writer.ended(writer.now(), 1))
+            writer = after_a_call(tmp_path, rank, restart)
             if restart == 0 and rank == 1:
                 writer.send(Raised(writer.now(), 1, "ValueError", "bad batch", ""))
                 writer.send(Exited(writer.now(), 1, 1))
@@ -324,11 +329,7 @@ def test_a_failure_before_the_last_restart_is_not_the_one_of_the_job(restart, tm
     """The record of the ranks that were restarted has no failure, but the log still holds the first one."""
     monkeypatch.setattr(os, "getpid", lambda: 2**22)
     for rank in range(2):
-        writer = RankWriter(tmp_path, 100, Began("/train.py", (), 2, "cpu", "gloo", "Recorded."), restart)
-        writer.open(rank)
-        pair = CALL._replace(members=(0, 1))
-        writer.write(writer.issued(writer.now(), 1, (), writer.prepare(pair)))
-        writer.write(writer.ended(writer.now(), 1))
+        writer = after_a_call(tmp_path, rank, restart)
         writer.close()
     found = with_log(tmp_path, FAILED + STOPPED)
     assert (found.fault, found.culprits) == (("stopped", ()) if restart else ("dead", (1,)))

@@ -95,9 +95,7 @@ class _Visit:
     observed: dict[_Page, Observed] = field(default_factory=dict)
     values: Mapping[str, Mapping[int, str]] | None = None  # what the demo printed
     reads_reasons: bool = False  # all reasons are shown after an answer
-    fitting: dict[tuple[int, ...], bool] = field(
-        default_factory=dict
-    )  # whether they fit, by size of the screen and hints
+    fitting: dict[tuple[int, ...], bool] = field(default_factory=dict)  # by size of the screen, and hints if any count
 
     @property
     def answer(self) -> Answer | None:
