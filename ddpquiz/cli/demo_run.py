@@ -10,6 +10,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from ddpquiz.atomic_file import replacing
 from ddpquiz.cli.clock import now
 from ddpquiz.cli.output import say
 from ddpquiz.cli.progress_file import open_progress
@@ -119,7 +120,8 @@ def copy_script(script: Path, folder: Path) -> None:
         raise UserError(f"{target} already exists; move it, or name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(pack.read(script) if pack else script.read_bytes())
+        with replacing(target) as fresh:
+            fresh.write_bytes(pack.read(script) if pack else script.read_bytes())
     except OSError as wrong:
         raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
     say(f"{target}\nChange it, and run it with: ddpquiz run {target}")

@@ -149,5 +149,6 @@ def make_pack(folder: Path) -> list[Path]:
         shutil.copyfile(labs_dir() / TOOLS, tools)
         made.append(tools)
     except OSError as problem:
+        shutil.rmtree(folder, ignore_errors=True)  # a part of a pack would stand in the way of the next try
         raise UserError(f"{problem.filename or target} cannot be written: {problem.strerror}.") from None
     return made

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpquiz.atomic_file import is_pipe_or_device
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
@@ -36,11 +37,20 @@ class LabFolder:
         file = self.file(lab)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with file.open("x", encoding="utf-8") as fresh:
-                fresh.write(lab.solution.starter)
+            fresh = file.open("x", encoding="utf-8")
+            try:
+                with fresh:
+                    fresh.write(lab.solution.starter)
+            except OSError:
+                file.unlink()  # a part of the starter would be taken for the learner's own file
+                raise
         except FileExistsError:
             if not self.path.is_dir():
                 raise UserError(f"{self.path} is not a folder; name another one with --dir or DDPQUIZ_LABS.") from None
+            if is_pipe_or_device(file):
+                raise UserError(
+                    f"{file} is a pipe or a device; remove it, or name another folder with --dir."
+                ) from None
             return False
         except OSError as wrong:
             raise UserError(f"{file} cannot be written: {wrong.strerror}; name another folder with --dir.") from None

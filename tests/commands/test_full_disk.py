@@ -49,6 +49,8 @@ def test_a_command_says_in_one_sentence_that_the_disk_takes_nothing(words, tmp_p
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr
     assert re.search(SENTENCE, done.stderr)
+    unfinished = [path for pattern in ("mine", "files/*", "allreduce*") for path in tmp_path.glob(pattern)]
+    assert not unfinished  # which a second try would take for a pack or the learner's own file
     if words.startswith("diagnose"):
         assert done.stdout.startswith(
             "The cause is not known\nThe last thing in this log is"

@@ -1,6 +1,7 @@
 """`ddpquiz lab`: the list, the learner's folder, one check, hints, the solution, and the screen that watches a file."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -54,6 +55,14 @@ def test_a_file_that_is_there_is_never_overwritten(lab, tmp_path):
         assert lab("ring-all-reduce", "--reset").returncode == 0
         assert file.read_text() == RING.solution.starter
         assert (tmp_path / "mine" / f"ring_all_reduce_{number}.py").read_text() == f"# mine {number}\n"
+
+
+def test_a_pipe_in_the_place_of_the_file_is_named_and_not_waited_for(lab, tmp_path):
+    (tmp_path / "mine").mkdir()
+    os.mkfifo(tmp_path / "mine" / NAME)
+    done = lab("ring-all-reduce", "--check")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"{NAME} is a pipe or a device; remove it, or name another folder with --dir." in done.stderr
 
 
 def test_the_task_is_printed_without_a_terminal(lab):

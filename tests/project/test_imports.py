@@ -54,6 +54,7 @@ MAY_IMPORT = {
         "curriculum",
         "errors",
         "paths",
+        "atomic_file",
         "plural",
     },
     "bench": {KIT, "events", "ranks", "learning", "errors", "paths", "atomic_file"},
