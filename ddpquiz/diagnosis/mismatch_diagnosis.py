@@ -94,7 +94,7 @@ def limit_of_tie(tie: str, ranks: Collection[int], others: Collection[int], *, g
     if guessed:
         return f"{tie}, so {format_ranks(others)} may be at fault instead."
     is_ = "is" if len(ranks) == 1 else "are"
-    return f"{tie}: that {format_ranks(ranks)} {is_} at fault is known from the script only."
+    return f"{tie}. Only the script shows that {format_ranks(ranks)} {is_} at fault."
 
 
 def _of_extra_call(collective: Collective, deviation: Deviation, order: CallOrder) -> Diagnosis | None:
@@ -588,7 +588,7 @@ def unseen_root_mismatch(blocked: Mapping[int, Collective], state: RunState) -> 
     named = f"; the script gives {format_ranks(special)} another one" if special else ""
     limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
     if special:
-        limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."
+        limit = f"The record does not name roots. Only the script shows that {format_ranks(special)} deviates."
     return Diagnosis(
         "signature", special or ranks,
         f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "

@@ -240,7 +240,7 @@ def test_of_the_ranks_that_stay_there_the_one_that_the_script_singles_out_is_nam
     assert (found.fault, found.culprits) == ("signature", (1,))
     assert found.sentence.endswith("they probably name different roots; the script gives rank 1 another one.")
     assert found.limits == (
-        "The record does not name roots: that rank 1 deviates is known from the script only.",
+        "The record does not name roots. Only the script shows that rank 1 deviates.",
     )  # fmt: skip
 
 
