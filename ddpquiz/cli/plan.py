@@ -103,7 +103,9 @@ class PlanOptions:
         ),
     ] = str(_USUAL.recompute)
     sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism, with tp.")] = _USUAL.sequence_parallel
-    overlap: Annotated[bool, typer.Option(help="Overlap dp, pp and cp communication with computing.")] = _USUAL.overlap
+    overlap: Annotated[
+        bool, typer.Option(help="Overlap dp, pp and cp communication with computing; with dualpipe, ep, too.")
+    ] = _USUAL.overlap
     tp_overlap: Annotated[bool, typer.Option(help="Overlap tp communication with computing, too.")] = _USUAL.tp_overlap
     states: Annotated[
         str,

@@ -52,7 +52,8 @@ class Layout:
     `reshard`: ZeRO-3 frees the gathered weights of a layer after its forward, and shards gradients after each
     micro-batch. Without it, which is usual beside a pipeline, a rank holds both whole until the end of a step.
     `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
-    pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
+    pipeline run beside computing, and with DualPipe the traffic to experts; `tp_overlap`: so does tensor-parallel
+    traffic.
     """
 
     dp: int = 1

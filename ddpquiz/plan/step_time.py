@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from ddpquiz.plan.activations import Split
 from ddpquiz.plan.hardware import Hardware
 from ddpquiz.plan.layer_work import LayerWork, layer_work
-from ddpquiz.plan.layout import Layout, Recompute, idle_seconds, outer_stages, rank_stages, usual_stage
+from ddpquiz.plan.layout import (
+    Layout,
+    PipelineSchedule,
+    Recompute,
+    idle_seconds,
+    outer_stages,
+    rank_stages,
+    usual_stage,
+)
 from ddpquiz.plan.memory import Sizes, rank_tokens
 from ddpquiz.plan.model import Transformer, head_flops
 from ddpquiz.plan.traffic import (
@@ -199,7 +207,11 @@ Works = dict[int, StageWork]  # by the number of the stage
 
 
 def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
-    """The work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
+    """The work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices.
+
+    DualPipe hides the traffic to experts of a forward behind the computing of the backward beside it, and the other way
+    round (arXiv 2412.19437, section 3.2.1).
+    """
     compute = _stage_seconds(job.model, job.layout, job.sizes, machine, number)
     parts = list(layer_traffic(job, number))
     found = {
@@ -207,10 +219,17 @@ def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
     }
     if job.layout.overlap:
         found["cp"] = max(0.0, found["cp"] - 3 * compute.attention)
+        found["ep"] -= _beside(job) * min(found["ep"], compute.forward + compute.backward)
     if job.layout.tp_overlap:
         found["tp"] = max(0.0, found["tp"] - 3 * compute.weights)
     found["tp"] = max(0.0, found["tp"] - compute.idle)
     return StageWork(compute, found)
+
+
+def _beside(job: Job) -> float:
+    """The share of a step's micro-batches whose forward runs beside the backward of another one, on an outer rank."""
+    p, m = job.layout.pp, job.micro_batches
+    return (m - 3 * p / 2 + 1) / m if job.layout.schedule is PipelineSchedule.DUALPIPE and p > 1 else 0.0
 
 
 def _pipeline_exposed(job: Job, machine: Accelerator) -> float:

@@ -100,6 +100,24 @@ def test_bubble_and_in_flight_of_a_simulation_are_the_closed_forms(schedule, p, 
     assert simulated.stored == pytest.approx([in_flight(layout, m, rank) for rank in range(p)])
 
 
+def test_dualpipe_hides_traffic_to_experts_where_a_forward_runs_beside_a_backward():
+    """DeepSeek-V3 took 180,000 hours of 2,048 H800 for a trillion tokens: 3.7 days (arXiv 2412.19437, section 1)."""
+    dualpipe = job("deepseek-v3", 15360, 4096, pp=16, dp=128, ep=64, schedule=PipelineSchedule.DUALPIPE)
+    machine = Accelerator(H100, precision="fp8")
+    assert predict(dualpipe, machine).days(1e12) == pytest.approx(3.7, rel=0.15)
+
+    simulated = simulate(PipelineSchedule.DUALPIPE, 16, dualpipe.micro_batches, Durations(1, 2, 1))
+    pairs = min(sum(len(slot.task) == 3 for slot in slots) for slots in simulated.ranks)
+    hidden, shown = (
+        stage_work(replace(dualpipe, layout=replace(dualpipe.layout, overlap=overlap)), machine, 8)
+        for overlap in (True, False)
+    )
+    assert hidden.compute == shown.compute
+    beside = min(shown.traffic["ep"], shown.compute.forward + shown.compute.backward)
+    expected = shown.traffic["ep"] - pairs / dualpipe.micro_batches * beside
+    assert hidden.traffic["ep"] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("name", ["deepseek-v3", "kimi-k2", "mixtral-8x7b", "llama-3-70b"])
 def test_no_stage_is_fuller_or_slower_than_those_that_a_plan_looks_at(name):
     """Of DeepSeek-V3 on 32 stages, the first two and the last have no experts: they are 1 % of the model."""
