@@ -22,7 +22,6 @@ from ddpquiz.jobs.log_file import JobLog, LoggedError, LoggedNotice
 from ddpquiz.plural import plural
 from ddpquiz.safe_text import one_line
 
-_OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
 _DEPTH = 6  # folders; torchrun --log-dir makes four
 _MOST_FILES = 20_000
 _HEAD = 4096  # bytes that show what a file is
@@ -102,8 +101,8 @@ def _refuse_two_recordings(recordings: Sequence[Path], named: Sequence[Path]) ->
     files: dict[str, Path] = {}
     held: dict[Path, set[int]] = {}
     for path in recordings:
-        if rank := re.fullmatch(r"rank-(\d+)(?:\.old)?\.jsonl", path.name):
-            held.setdefault(_named_above(path, named), set()).add(int(rank[1]))
+        if (rank := rank_files.rank_of_file(path.name)) is not None:
+            held.setdefault(_named_above(path, named), set()).add(rank)
         other = files.setdefault(path.name, path)
         if _named_above(path, named) != _named_above(other, named) and rank_files.are_of_two_jobs(other, path):
             raise UserError(f"{other} and {path} are of two jobs. {_ONE}")
@@ -264,7 +263,7 @@ def _sort_in(found: _Found, path: Path, *, is_named: bool) -> None:
             )
     except OSError as wrong:
         raise UserError(f"{path} cannot be read: {wrong.strerror}.") from None
-    if _OURS.fullmatch(path.name):
+    if rank_files.is_rank_file(path.name):
         found.recordings.append(path)
     elif head.startswith(b'{"event": "run"'):
         found.saved_runs.append(path)

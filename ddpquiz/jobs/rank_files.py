@@ -47,7 +47,18 @@ from ddpquiz.jobs.job_record import JobRecord
 from ddpquiz.jobs.rank_process import Liveness, ProcessSpace, find_process
 
 _SOURCE = "ddpquiz.record"
-_FILE = re.compile(r"rank-(\d{1,4})(?:\.old)?\.jsonl")
+_FILE = re.compile(r"rank-(?P<rank>\d{1,4})(?:\.old)?\.jsonl(?P<before>\.\d+)?")
+
+
+def is_rank_file(name: str) -> bool:
+    """Whether a file of this name is one that the recorder wrote."""
+    return bool(_FILE.fullmatch(name))
+
+
+def rank_of_file(name: str) -> int | None:
+    """The rank whose newest processes wrote a file of this name; None for files of earlier jobs, and all others."""
+    found = _FILE.fullmatch(name)
+    return int(found["rank"]) if found and not found["before"] else None
 
 
 def read_rank_files(folder: Path, *others: Path) -> JobRecord:
@@ -129,9 +140,8 @@ def _ranks_in(folders: Sequence[Path]) -> dict[int, Path]:
         inner = [each for folder in folders for each in sorted(folder.iterdir()) if each.is_dir()]
         for place in (*folders, *inner):
             for path in place.iterdir():
-                name = _FILE.fullmatch(path.name)
-                rank = int(name[1]) if name else -1
-                if rank >= 0 and (rank not in found or _written(found[rank], rank) < _written(place, rank)):
+                rank = rank_of_file(path.name)
+                if rank is not None and (rank not in found or _written(found[rank], rank) < _written(place, rank)):
                     found[rank] = place
     except OSError as wrong:
         raise UserError(f"{folders[0]} cannot be read: {wrong.strerror}.") from None

@@ -1,7 +1,7 @@
 """Whether the process of a rank still runs, as far as that can be seen from here.
 
-A number of a process means the same process only since one boot of one machine, and in one PID namespace: a container
-may have the host name of another one, and numbers of its own.
+The system gives a process ID to a new process once the old one is gone, and starts anew at each boot. Each PID namespace
+has numbers of its own, so a container with the host name of another one may still mean another process.
 """
 
 from __future__ import annotations
