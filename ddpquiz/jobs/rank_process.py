@@ -1,7 +1,7 @@
 """Whether the process of a rank still runs, as far as that can be seen from here.
 
-The system gives a process ID to a new process once the old one is gone, and starts anew at each boot. Each PID namespace
-has numbers of its own, so a container with the host name of another one may still mean another process.
+The system gives the ID of a process that has ended to a new one, and counts anew after each boot. Each PID namespace
+counts for itself, so the same ID in a container of the same host name may be another process.
 """
 
 from __future__ import annotations
