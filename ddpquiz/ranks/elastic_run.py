@@ -30,9 +30,9 @@ class _ElasticProcesses(Processes):
         """The ranks whose processes live."""
         return [rank for rank in self.pids if rank != AGENT]
 
-    def signal(self, number: int) -> None:
-        """Send a signal to every rank."""
-        for rank in self.living_ranks():
+    def signal(self, number: int, ranks: tuple[int, ...] | None = None) -> None:
+        """Send a signal to some ranks, or to all."""
+        for rank in self.living_ranks() if ranks is None else ranks:
             signal_if_handled(self.pids[rank], number)
 
 

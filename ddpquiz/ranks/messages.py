@@ -61,10 +61,11 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class SignalRanks:
-    """Launcher to server: send a signal to every rank of a run that handles it."""
+    """Launcher to server: send a signal to these ranks of a run, or to all, if they handle it."""
 
     run: int
     signal: int
+    ranks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events.source_text import Frame, frames_in
 from ddpquiz.jobs.stacks import Frames, parse_py_spy
-from ddpquiz.ranks.forks import MEMORY_FILE, THREADS_SIGNAL, is_stopped, process_tree
+from ddpquiz.ranks.forks import MEMORY_FILE, THREADS_BY_FORCE, THREADS_SIGNAL, is_stopped, process_tree
 
-_ANSWER = 3.0  # seconds in which a process begins to write its stacks, on a busy machine
+_ANSWER = 1.5  # seconds in which a process begins to write its stacks, on a busy machine; it is asked twice
 _PATIENCE = 20.0  # seconds for py-spy, which reads the symbols of large libraries
 _QUIET = 0.5  # seconds without another line, after which it has written all of a stack that is cut off
 _NAME = re.compile(rf"/memfd:{MEMORY_FILE}(\d{{1,4}}) \(deleted\)")
@@ -96,10 +96,13 @@ def _ask(pid: int, path: Path, rank: int) -> ProcessStacks:
             file.seek(0, os.SEEK_END)
             os.kill(pid, THREADS_SIGNAL or 0)
             text = _read_all(file.read)
+            if not text:
+                os.kill(pid, THREADS_BY_FORCE or 0)
+                text = _read_all(file.read)
     except OSError:
         return ProcessStacks(pid, rank, why=_ENDED)
     if not text:
-        return ProcessStacks(pid, rank, why=f"does not answer within {_ANSWER:g} s: it waits inside the kernel")
+        return ProcessStacks(pid, rank, why=f"does not answer within {2 * _ANSWER:g} s: it waits inside the kernel")
     return ProcessStacks(pid, rank, tuple(_threads(text)))
 
 
@@ -173,7 +176,8 @@ def _read_all(read: Callable[[], bytes]) -> str:
             text, since = text + more.decode(errors="replace"), time.monotonic()
         else:
             time.sleep(0.01)
-    return text
+    begins = _SCRIPT_BEGINS.search(text)
+    return text[: begins.end()] if begins else text  # one that was asked twice may answer twice
 
 
 def _threads(text: str) -> Iterator[Frames]:

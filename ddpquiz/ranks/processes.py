@@ -154,8 +154,9 @@ class Processes:
             while fd in self.pipes and (pieces := list(self._from_pipe(fd))):
                 yield from pieces
 
-    def signal(self, number: int) -> None:
-        self.server.send(messages.SignalRanks(self.number, number))
+    def signal(self, number: int, ranks: tuple[int, ...] | None = None) -> None:
+        """Send a signal to some ranks, or to all."""
+        self.server.send(messages.SignalRanks(self.number, number, ranks))
 
     def living_ranks(self) -> list[int]:
         return [*self.pids]

@@ -145,9 +145,10 @@ class _Server:
                 self.temporary.append(message)
             case messages.RunPlan():
                 self.start(message)
-            case messages.SignalRanks(number, which) if number in self.runs:
-                for pid in self.runs[number].ranks:
-                    signal_if_handled(pid, which)
+            case messages.SignalRanks(number, which, wanted) if number in self.runs:
+                for pid, rank in self.runs[number].ranks.items():
+                    if wanted is None or rank in wanted:
+                        signal_if_handled(pid, which)
             case messages.StopRun(number) if number in self.runs:
                 self.runs[number].kill()
                 self.report_if_stopped(self.runs[number])

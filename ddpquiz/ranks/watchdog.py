@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import Literal, NamedTuple
 
 from ddpquiz.events.event import JOIN, RankStack
 from ddpquiz.events.run_state import RunState
 from ddpquiz.events.source_text import Frame, frames_in
-from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.forks import STACK_BY_FORCE, STACK_SIGNAL
 from ddpquiz.ranks.inside import BETWEEN
 from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
+_BY_FORCE = 1.0  # seconds after which a rank that has not written it holds Python's lock, in C
 _LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
 _JOINING = 5.0  # seconds that ranks may take to connect once all of them are in init_process_group
 _TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
@@ -53,6 +55,7 @@ class Watchdog:
         self.stopping = False
         self.stacks: dict[int, str] = {}
         self._asked: tuple[Reason, float, float] | None = None  # why, when, and since when nothing has moved
+        self._by_force = 0.0  # when ranks that have not written their stack are asked once more
         self._latest = 0.0  # by then every rank that can has written its stack
         self._cpu: dict[int, float] = {}
         self._cpu_at = 0.0
@@ -67,12 +70,16 @@ class Watchdog:
 
     def request_stacks(self) -> None:
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if _CRASH in stack}  # written only once
-        self._latest = self.processes.now() + _LATEST
+        now = self.processes.now()
+        self._by_force, self._latest = now + _BY_FORCE, now + _LATEST
         self.processes.signal(STACK_SIGNAL)
 
     def has_stacks(self, now: float) -> bool:
         """Whether every rank that lives and is not stopped has written its stack, or will not any more."""
-        missing = (rank for rank in self.processes.living_ranks() if rank not in self.stacks)
+        missing = [rank for rank in self.processes.living_ranks() if rank not in self.stacks]
+        if missing and now > self._by_force and STACK_BY_FORCE:
+            self._by_force = math.inf
+            self.processes.signal(STACK_BY_FORCE, tuple(missing))
         return now > self._latest or all(map(self.processes.is_stopped, missing))
 
     def add_stack(self, rank: int, text: str) -> None:

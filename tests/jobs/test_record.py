@@ -146,6 +146,26 @@ def test_a_script_prints_and_exits_the_same_when_it_is_recorded(end, start, tmp_
         assert recorded.returncode == plain.returncode
 
 
+def test_an_exception_is_recorded_though_a_handler_raises_meanwhile(start, tmp_path):
+    """As torch's handler of SIGCHLD does, wherever the main thread is, once a worker of a DataLoader has died."""
+    write(
+        tmp_path / "train.py",
+        """
+        import os, signal
+        def handler(*_): raise RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed. ")
+        signal.signal(signal.SIGCHLD, handler)
+        class Broken(ValueError):
+            def __str__(self):
+                os.kill(os.getpid(), signal.SIGCHLD)
+                return "broken row 5"
+        raise Broken
+        """,
+    )
+    ended = start(sys.executable, *RECORD, "train.py", **ALONE)
+    (raised,) = of_all(read_rank_files(tmp_path / "rec"), Raised)
+    assert (ended.returncode, raised.error, raised.message) == (1, "Broken", "broken row 5")
+
+
 def test_an_exception_is_recorded_without_our_frames(start, tmp_path):
     write(tmp_path / "train.py", SAME + SAME_SCRIPTS["an exception"])
     start(sys.executable, *RECORD, "train.py", **ALONE)

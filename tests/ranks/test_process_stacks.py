@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import passed
 import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Issued, Output
+from ddpquiz.ranks.forks import STACK_SIGNAL, THREADS_SIGNAL
 from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -118,6 +120,51 @@ def test_a_rank_that_was_stopped_is_said_to_be_stopped(rank):
         assert found.threads == ()
     finally:
         os.kill(rank, signal.SIGCONT)
+
+
+LOOKS = 1000
+CALLS = """
+import sys
+from pathlib import Path
+sys.setswitchinterval(1e-4)  # each look waits less
+def called(_):
+    pass
+print("main: ready")
+while not Path("asked").exists():
+    for _ in map(called, range(100_000)):
+        pass
+"""
+
+
+@pytest.mark.parametrize("number", [STACK_SIGNAL, THREADS_SIGNAL])
+def test_a_rank_that_calls_functions_survives_each_look(tmp_path, monkeypatch, number):
+    """The handler of faulthandler would read the stack while a function is being called, and crash."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(CALLS)
+    run = Run(Request("script.py", ranks=1, device="cpu", timeout=None))
+    while not any(isinstance(event, Output) for event in run.read(0.1)):
+        pass
+    for _ in range(LOOKS):
+        if not run.seen.exited:
+            os.kill(run.seen.pids[0], number)
+        run.read(0.001)
+    Path("asked").touch()
+    [*run.events()]
+    assert run.seen.exited[0].status == 0
+
+
+def test_a_rank_that_holds_pythons_lock_shows_its_threads(tmp_path):
+    path = tmp_path / "holds.py"
+    path.write_text(
+        "import ctypes, os\ndef in_c():\n    ctypes.PyDLL(None).read(os.pipe()[0], ctypes.byref(ctypes.c_char()), 1)\nprint('main: ready')\nin_c()\n"
+    )
+    run = Run(Request(path, ranks=1, device="cpu"))
+    while not any(isinstance(event, Output) for event in run.read(0.1)):
+        pass
+    while not (found := names(stacks_of(run.seen.pids[0])[0].threads, "holds.py")) or "in_c" not in found[0]:
+        pass  # it is still on its way
+    run.close("enough")
+    assert found == [["in_c", "<module>"]]
 
 
 def test_the_command_draws_lines_and_functions(rank):

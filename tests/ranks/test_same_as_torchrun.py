@@ -39,7 +39,7 @@ DIFFERENT = {
     r"command line|original arguments": "command line",
     r"frames below the script": "stack",
     r"main __ddpquiz_claim__": "asserts",
-    r"faulthandler|signal 64|status SigCgt": "signals",
+    r"faulthandler|signal 64|status Sig(Cgt|Blk)|blocked signals|child blocked": "signals",
     r"status Threads": "threads",
     r"signal at the end of the parent": "the end of the launcher",
     r"descriptors from 100 on": "files",

@@ -33,6 +33,17 @@ def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no thread of the rank answers first")
+def test_a_rank_that_holds_pythons_lock_shows_where_it_stands(script):
+    """None of its threads that run Python can answer."""
+    holds = (
+        "import ctypes\nif rank == 1:\n    ctypes.PyDLL(None).read(os.pipe()[0], ctypes.byref(ctypes.c_char()), 1)\n"
+    )
+    path = script(holds + "dist.all_reduce(x)\n")
+    hung = of(run(path, timeout=1.0), Hung)[0]
+    assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 8), ("", 7)]
+
+
 def test_a_claim_that_waits_inside_another_module_stands_at_its_line(script, tmp_path):
     (tmp_path / "slow_value.py").write_text(
         "import torch.distributed as dist, torch\n"

@@ -30,6 +30,14 @@ reduced_names: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKey
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
+def ignore_children(*_: object) -> None:
+    """Handle SIGCHLD once the script has failed: torch's handler raises in the midst of any code, also of ours.
+
+    It does so when a worker of a DataLoader has died. Set it by `_signal.signal`, which is written in C: Python looks
+    for signals when it enters a function in Python, such as `signal.signal`.
+    """
+
+
 def leave(status: int, writer: EventWriter) -> NoReturn:
     """End this process; tearing torch down could hang or abort (pytorch 190489).
 

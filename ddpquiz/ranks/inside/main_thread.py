@@ -6,6 +6,8 @@ is in its frame: Python knows the columns of each instruction.
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import ast
+import contextlib
+import faulthandler
 import itertools
 import linecache
 import multiprocessing.process
@@ -20,6 +22,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from ddpquiz.events.event import Alive
+from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside.event_writer import EventWriter, printable
 from ddpquiz.ranks.inside.source_location import find_place, is_between, is_own, outward
 
@@ -27,6 +30,7 @@ _PACE = 0.05  # seconds between two looks
 _PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
 _STILL = 0.2  # seconds after which a thread that uses no processor stands still
 _BUSY = 0.1  # of a core, from which on a thread computes
+_DEEPEST = 100  # frames of a stack that are written, as by faulthandler
 _LONGEST = 80  # characters of an expression that are reported
 
 
@@ -155,3 +159,35 @@ def _look(main: MainThread) -> MainThreadPosition:
     frame = main.frame()
     waits_for_ranks = any(is_between(each.f_code.co_filename) for each in outward(frame))
     return main.look(None if waits_for_ranks else frame)
+
+
+def answer_signals(files: dict[int, int]) -> None:
+    """Write, whenever one of these signals comes, the stacks that it asks for into its file, from a thread.
+
+    A thread that has Python's lock can read the stacks of the others. The C handler of faulthandler reads that of the
+    thread that it interrupts, at any instruction: that crashes a process which is just calling or leaving a function.
+    So the other threads block the signals. In a forked child this thread is missing, and the handler must do.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, files)
+    os.register_at_fork(after_in_child=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, files))
+    _thread.start_new_thread(_answer_for_ever, (files,))
+
+
+def _answer_for_ever(files: dict[int, int]) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the others are for the script's threads
+    main = MainThread()
+    while True:
+        number = signal.sigwait(files)
+        with contextlib.suppress(OSError, AttributeError):  # the script has closed it; torch.compile is making a frame
+            if number == STACK_SIGNAL:
+                os.write(files[number], _stack(main.frame()))
+            else:
+                faulthandler.dump_traceback(files[number])
+
+
+def _stack(frame: FrameType | None) -> bytes:
+    """A stack in the words of faulthandler."""
+    stack = "Stack (most recent call first):\n"
+    for each in itertools.islice(outward(frame), _DEEPEST):
+        stack += f'  File "{each.f_code.co_filename}", line {each.f_lineno or 0} in {each.f_code.co_name}\n'
+    return stack.encode(errors="replace")

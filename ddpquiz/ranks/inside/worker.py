@@ -1,9 +1,10 @@
 """Runs a script inside a rank, as torchrun would, and reports what happens.
 
-On a signal, the rank writes the stacks of all of its threads into memory that another process can read
-(process_stacks.py).
+On a signal, the rank writes the stack of its main thread into a pipe, or those of all of its threads into memory that
+another process can read (process_stacks.py).
 """
 
+import _signal  # type: ignore[import-not-found]  # typeshed does not have it
 import ast
 import builtins
 import faulthandler
@@ -25,7 +26,7 @@ import torch.distributed as dist
 
 from ddpquiz.events.event import Started
 from ddpquiz.ranks.claims import REPORT, report_claims, reporter
-from ddpquiz.ranks.forks import MEMORY_FILE, STACK_SIGNAL, THREADS_SIGNAL
+from ddpquiz.ranks.forks import MEMORY_FILE, STACK_BY_FORCE, STACK_SIGNAL, THREADS_BY_FORCE, THREADS_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
     object_collectives,
@@ -38,8 +39,15 @@ from ddpquiz.ranks.inside import (
     training_marks,
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
-from ddpquiz.ranks.inside.leaving import call_excepthook, leave, send_error, skip_present_finalizers, status_of
-from ddpquiz.ranks.inside.main_thread import sample_lines
+from ddpquiz.ranks.inside.leaving import (
+    call_excepthook,
+    ignore_children,
+    leave,
+    send_error,
+    skip_present_finalizers,
+    status_of,
+)
+from ddpquiz.ranks.inside.main_thread import answer_signals, sample_lines
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 
@@ -103,9 +111,8 @@ def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
     writer = EventWriter(events, rank, plan.epoch)
     sys.stdout = sys.__stdout__ = _unbuffered("stdout", writer)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _unbuffered("stderr", writer)  # type: ignore[misc]
-    faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash shows where it was
-    _offer_stacks(rank)
+    _offer_stacks(rank, stack)
     return writer
 
 
@@ -151,8 +158,10 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
         status = 0
     except SystemExit as end:
+        _signal.signal(signal.SIGCHLD, ignore_children)
         status = status_of(end, writer)
     except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher must know
+        _signal.signal(signal.SIGCHLD, ignore_children)
         raised = error
         send_error(error, writer)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
@@ -173,13 +182,18 @@ def _become_module(main: types.ModuleType, name: str) -> None:
         main.__dict__.update(__package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
 
 
-def _offer_stacks(rank: int) -> None:
-    """Write the stacks of all threads into memory that others can open, when the signal comes; so do forked children.
+def _offer_stacks(rank: int, pipe: int) -> None:
+    """Write the stack of the main thread into a pipe when a signal comes, and at another one those of all threads.
 
-    The C handler of faulthandler does so whatever Python is busy with.
+    The latter go into memory that others can open; so do those of forked children.
     """
+    files = {STACK_SIGNAL: pipe}
     create = getattr(os, "memfd_create", None)
-    if create is None or THREADS_SIGNAL is None or signal.getsignal(THREADS_SIGNAL) is not signal.SIG_DFL:
-        return
-    file = move_up(create(f"{MEMORY_FILE}{rank}"))
-    faulthandler.register(THREADS_SIGNAL, file=file, all_threads=True)
+    if create and THREADS_SIGNAL is not None and signal.getsignal(THREADS_SIGNAL) is signal.SIG_DFL:
+        files[THREADS_SIGNAL] = move_up(create(f"{MEMORY_FILE}{rank}"))
+    if STACK_BY_FORCE is not None:
+        answer_signals(files)
+    for asked, by_force in ((STACK_SIGNAL, STACK_BY_FORCE), (THREADS_SIGNAL, THREADS_BY_FORCE)):
+        for number in (asked, by_force):
+            if number is not None and asked in files:
+                faulthandler.register(number, file=files[asked], all_threads=asked != STACK_SIGNAL)
