@@ -115,7 +115,8 @@ ADVICE = {
     "order": "Make all ranks of the group call the same operations in the same order.",
     "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print them on each rank, just before "
     "that line.",
-    "late": "Find out what the rank does there: slow input, more work than the others, or a lock.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a wait for a lock, a queue, "
+    "a thread or another program.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
     "raised": "Read the whole traceback in the output of that rank.",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
@@ -133,6 +134,11 @@ OTHER_TENSORS = (
     "The ranks come to that line with different tensors. Print their names and shapes there on each rank, and find out "
     "what leaves one out or changes their order, such as a condition, or a loop over a set or over files: all ranks "
     "must bring the same tensors in the same order."
+)
+OTHER_LAYERS = (
+    "The script's line does not make that call itself. What it calls does, as a sharded or parallel model (FSDP, "
+    "tensor parallelism) does for each layer. Find out what lets a rank skip a layer or run another one, such as a "
+    "random draw of its own or a condition on its data: all ranks must run the same layers in one order."
 )
 OBJECTS = (
     "That line sends objects as pickles, first their sizes and then their bytes. A list must be equally "
@@ -217,6 +223,7 @@ _OF_ADVICE = {
     "NCCL_DEBUG": "nccl-operations",
     "docker: --shm-size": "data-loading",
     "fewer workers": "data-loading",
+    "num_workers=0": "data-loading",
     "who sent it": "elastic-restart",
     "often the kernel": "elastic-restart",
 }

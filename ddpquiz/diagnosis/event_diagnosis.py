@@ -63,6 +63,7 @@ from ddpquiz.diagnosis.root_cause import (
     has_timed_out,
     is_effect,
     is_interrupt,
+    printed_error,
     timeout_of,
     with_ended_threads,
 )
@@ -97,6 +98,7 @@ def diagnose(  # noqa: PLR0913  # what is known beside the events differs with w
     """
     verdict = _judge(state, absent, now, seen or {}, stacks, unended or {})
     verdict = _within_join(_by_thread(_in_handler(verdict, state), state), state)
+    verdict = _after_printed_error(verdict, state)
     return _after_restart(with_ended_threads(verdict, ended_threads(state)), state)
 
 
@@ -152,6 +154,10 @@ _HANDLED = (
     "That exception comes first: it is printed only when the rank gets out of this call. In an `except` or `finally`, "
     "make no call for which all ranks are needed; let the exception end the rank."
 )
+_WENT_ON = (
+    "If the rank went on after that error, it skipped calls that the others made. Let the exception end the rank, or "
+    "let all ranks learn of it (all-reduce a flag) and skip the same calls."
+)
 _THREADS = (
     "A thread and the main thread call in the same group, and which of them comes first varies from rank to rank. Give "
     "the thread a group of its own (new_group on all ranks), or let one thread make all calls."
@@ -175,6 +181,24 @@ def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
     sentence = f"{format_ranks(alike).capitalize()} called {call} while handling {first.error}{raised_at}{message}."
     limits = () if verdict.fault in ("missing", "order", "signature") else verdict.limits  # who is wrong is known now
     return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED, limits=limits)
+
+
+def _after_printed_error(verdict: Diagnosis, state: RunState) -> Diagnosis:
+    """A verdict on calls, with the error that the rank at fault has printed, and no other rank: it may have gone on."""
+    if verdict.fault not in _CALLS or verdict.advice == _HANDLED or ended_threads(state):
+        return verdict
+    failed = state.raised.keys() | {
+        rank for rank, exited in state.exited.items() if exited.status and not exited.stopped
+    }
+    printed = {rank: found for rank in {*state.log} - failed if (found := printed_error(rank, state))}
+    if len(printed) != 1 or verdict.culprits != (*printed,):
+        return verdict
+    ((rank, (error, where)),) = printed.items()
+    told = f"The last line that rank {rank} printed: {error}"
+    if where:
+        told = f"Rank {rank} had printed an exception raised at {where}: {error}"
+    advice = f"{_WENT_ON} {verdict.advice}" if verdict.advice == ADVICE["missing"] else verdict.advice
+    return replace(verdict, sentence=f"{verdict.sentence} {told.rstrip('.')}.", advice=advice)
 
 
 def _by_thread(verdict: Diagnosis, state: RunState) -> Diagnosis:

@@ -110,6 +110,14 @@ _MEANINGS = {
         "A DataLoader worker of rank {rank} was killed by SIGBUS, which the rank noticed at {where}.",
         "Mostly /dev/shm is full: make it larger (docker: --shm-size or --ipc=host), or use fewer workers.",
     ),
+    r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: (?!Terminated)(?P<signal>[^.\n]+)": (
+        "A DataLoader worker of rank {rank} was killed by a signal ({signal}), which the rank noticed at {where}.",
+        "Native code that loads data may have crashed. With num_workers=0 it runs in the rank, where its line is seen.",
+    ),
+    r"RuntimeError: DataLoader worker \(pid(\(s\))? [\d, ]+\) exited unexpectedly": (
+        "A DataLoader worker of rank {rank} ended by itself, which the rank noticed at {where}.",
+        "Look for os._exit() or sys.exit() in what loads the data. With num_workers=0 it runs in the rank itself.",
+    ),
     r"EOFError: EOF when reading a line": (
         "Rank {rank} waits for keyboard input at {where}, but ranks have no keyboard.",
         "Pass the value to the script as an argument.",

@@ -20,6 +20,7 @@ from ddpquiz.diagnosis.diagnosis import (
     NEIGHBOR,
     OBJECTS,
     ONE_ORDER,
+    OTHER_LAYERS,
     OTHER_TENSORS,
     PARTS,
     SET_ORDER,
@@ -161,9 +162,8 @@ def _flipped(deviation: Deviation) -> Deviation:
 
 def advise_extra(extra: Operation) -> str:
     """What to do about a call that only some ranks make."""
-    text = source_line(extra.file, extra.line)
-    is_hidden = extra.op == "broadcast" and bool(text.strip()) and "broadcast" not in text
-    return f"{BUFFERS} {ADVICE['missing']}" if is_hidden else ADVICE["missing"]
+    is_of_buffers = extra.op == "broadcast" and _is_hidden(extra)
+    return f"{BUFFERS} {ADVICE['missing']}" if is_of_buffers else ADVICE["missing"]
 
 
 def _advice(fault: FaultKind, deviation: Deviation) -> str:
@@ -174,14 +174,26 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
             return UNEVEN
     if deviation.call.op in POINT_TO_POINT:
         return advise_pairs((deviation.call.op, deviation.expected.op))
-    if deviation.call.place == deviation.expected.place:  # which every rank has reached
-        if loop := loops_over_set(deviation.call.file, deviation.call.line):
-            return SET_ORDER.format(loop=format_place(deviation.call.file, loop))
-        if "_object" in source_line(deviation.call.file, deviation.call.line):
+    call, expected = deviation.call, deviation.expected
+    if call.line and (call.file, call.line) == (expected.file, expected.line):  # which every rank has reached
+        if loop := loops_over_set(call.file, call.line):
+            return SET_ORDER.format(loop=format_place(call.file, loop))
+        if "_object" in source_line(call.file, call.line):
             return OBJECTS
-        if fault != "signature":
+        if call.place == expected.place and fault != "signature":
             return OTHER_TENSORS
-    return advise_extra(deviation.call) if fault == "missing" and deviation.extra else ADVICE[fault]
+    if fault == "missing" and {call.op, expected.op} == _OF_SHARDS and _is_hidden(call) and _is_hidden(expected):
+        return f"{OTHER_LAYERS} {ADVICE['missing']}" if call.line != expected.line else OTHER_LAYERS
+    return advise_extra(call) if fault == "missing" and deviation.extra else ADVICE[fault]
+
+
+_OF_SHARDS = {"all_gather_into_tensor", "reduce_scatter_tensor"}  # what FSDP calls for each layer
+
+
+def _is_hidden(operation: Operation) -> bool:
+    """True if the line of a call is known and does not name the operation: something makes it that the line calls."""
+    text = source_line(operation.file, operation.line)
+    return bool(text.strip()) and operation.op not in text
 
 
 def _sends_there(deviation: Deviation) -> bool:

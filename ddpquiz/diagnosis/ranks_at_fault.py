@@ -13,6 +13,7 @@ from typing import Literal
 
 from ddpquiz.diagnosis.script_analysis import (
     branches_of,
+    left_a_loop,
     opposite_branches,
     ranks_kept_apart,
     singled_out,
@@ -57,7 +58,7 @@ def find_deviation(calls: _Calls, order: CallOrder, voters: Collection[int] | No
     """
     sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
     usual, evidence = _usual(sides, calls, order), ""
-    if not usual:
+    if not usual or _is_first_of_most(sides, usual, calls, order):
         votes = {each: sum(voters is None or rank in voters for rank in ranks) for each, ranks in sides.items()}
         usual = [each for each in sides if votes[each] == max(votes.values())]
     if len(usual) == len(sides):
@@ -130,6 +131,27 @@ def _usual(sides: Mapping[Operation, list[int]], calls: _Calls, order: CallOrder
         if 0 < len(usual) < len(sides):
             return usual
     return []
+
+
+def _is_first_of_most(
+    sides: Mapping[Operation, list[int]], usual: list[Operation], calls: _Calls, order: CallOrder
+) -> bool:
+    """True if most ranks came to a line in which no rank has been before, as to the first checkpoint of a loop.
+
+    What they did earlier says nothing of such a line. It does where the others go on in a loop that most have left:
+    nothing tells then who has the right number of steps.
+    """
+    odd = [each for each in sides if each not in usual]
+    if len(odd) != 1 or len(usual) != 1 or len(sides[odd[0]]) <= len(sides[usual[0]]):
+        return False
+    call, expected, ranks = odd[0], usual[0], sides[odd[0]]
+    return (
+        bool(call.line)
+        and order.calls_in(call.place) <= len(ranks)
+        and not left_a_loop(expected, call)
+        and not opposite_branches(call, expected)
+        and not {*ranks} <= ranks_kept_apart(call, expected, calls[ranks[0]][1])[0]
+    )
 
 
 def unusual_ranks(calls: _Calls, order: CallOrder) -> frozenset[int]:

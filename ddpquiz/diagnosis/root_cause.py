@@ -40,6 +40,8 @@ _TIMED_OUT = re.compile(
     r"(?:Timed out waiting|wait timeout after|failed to pass monitoredBarrier in) (?P<ms>\d{1,12}) ?ms|"
     r"Timed out after (?P<s>\d{1,9}) seconds waiting"
 )
+# From what torch raises that a worker "exited unexpectedly", where it was killed.
+_WORKER_KILLED = re.compile(r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: .*")
 _LONGEST = 300  # characters of a message that a sentence quotes
 _MOST_MESSAGES = 4  # of different ranks that a sentence quotes
 # Of a step of a distributed checkpoint, which torch.distributed.checkpoint raises on all ranks if it fails on one.
@@ -286,6 +288,8 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
 
 def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
     """An exception as _MEANINGS reads it: its type, its message, and the line of code that raised it."""
+    if "exited unexpectedly" in raised.message and (killed := _WORKER_KILLED.search(raised.traceback)):
+        return killed[0]
     return f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
 
 
@@ -347,8 +351,8 @@ def _explain_sys_exit(raised: Raised, where: str, state: RunState) -> tuple[str,
     status = message.strip() or "1"  # Python's for a text, also for an empty one
     sentence = f"Rank {rank} exited with status {status} at {where}."
     handled = raised.traceback.rpartition("\nTraceback ")[0]  # the exception in whose handler it exits
-    printed_error = _error_in(handled, state.script) or _printed_error(rank, state)
-    return _after_error(sentence, printed_error) or (sentence, "The script calls sys.exit() there.")
+    caught = _error_in(handled, state.script) or printed_error(rank, state)
+    return _after_error(sentence, caught) or (sentence, "The script calls sys.exit() there.")
 
 
 def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
@@ -360,7 +364,7 @@ def _explain_exit(rank: int, state: RunState) -> tuple[str, str]:
         return f"ddpquiz itself failed in rank {rank}; its traceback is above.", "Please report it."
     sentence = f"Rank {rank} exited with status {exited.status}{after}."
     by_itself = "It exited without an exception, for example through os._exit()."
-    return _after_error(sentence, _printed_error(rank, state)) or (sentence, by_itself)
+    return _after_error(sentence, printed_error(rank, state)) or (sentence, by_itself)
 
 
 # An error that a script catches and prints before it exits.
@@ -405,7 +409,7 @@ def with_ended_threads(verdict: Diagnosis, ended: Collection[tuple[int | None, s
     return replace(verdict, sentence=sentence, advice=verdict.advice.replace(ADVICE["late"], THREAD_ENDED))
 
 
-def _printed_error(rank: int, state: RunState) -> tuple[str, str] | None:
+def printed_error(rank: int, state: RunState) -> tuple[str, str] | None:
     """What a rank printed of an error: the exception and its place, or its last line if that speaks of an error."""
     lines = [line.text for line in state.log.get(rank, ())]
     if found := _error_in("\n".join(lines), state.script):

@@ -99,6 +99,18 @@ def test_history_shows_who_left_out_a_call_even_against_the_majority():
     assert found.together == snapshot("Before that, all of them had called all_reduce at train.py:10.")
 
 
+def test_history_says_nothing_of_a_line_in_which_most_ranks_are_for_the_first_time():
+    """Rank 3 could not save and goes on; the others come to the barrier of the first checkpoint."""
+    save = call(40, "barrier")
+    steps = [call(10, members=(0, 1, 2, 3))] * 3
+    save = save._replace(members=(0, 1, 2, 3))
+    found = diagnose(state_of(*[[*steps, save]] * 3, [*steps, steps[0]], ranks=4))
+    assert (found.fault, found.culprits) == ("missing", (3,))
+    assert found.sentence == (
+        "Rank 3 did not call barrier at train.py:40, in which ranks 0-2 wait, but went on to all_reduce at train.py:10."
+    )
+
+
 def test_a_loop_over_tensors_that_leaves_one_out_is_a_missing_call_and_no_wrong_shape():
     one, two, three = (call(10, shape=(size,)) for size in (3, 5, 7))
     usual = [one, two, three]

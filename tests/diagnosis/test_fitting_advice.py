@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from real_run import HEAD, end, run
 
-from ddpquiz.diagnosis.diagnosis import ADVICE, OBJECTS, UNEVEN
+from ddpquiz.diagnosis.diagnosis import ADVICE, OBJECTS, OTHER_LAYERS, UNEVEN
 
 pytestmark = passed.ENGINE
 
@@ -125,6 +125,86 @@ def test_a_call_in_a_handler_is_told_with_the_exception_that_came_before(verdict
     )
     assert found.rank == 1
     assert found.advice.startswith("That exception comes first")
+
+
+SAVES = """\
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+for step in range(4):
+    model(torch.ones(1, 2)).sum().backward()
+    if step == 1:
+        try:
+            with open("/dev/full" if rank == 2 else os.devnull, "w") as file: file.write("x")
+            dist.barrier()
+        except OSError as error:
+            %s
+dist.destroy_process_group()
+"""
+SAVES_TOLD = {
+    "print('could not save:', error)": "The last line that rank 2 printed: could not save: [Errno 28] No space left on "
+    "device.",
+    "import traceback; traceback.print_exc()": "Rank 2 had printed an exception raised at train.py:10: OSError: [Errno "
+    "28] No space left on device.",
+    "print('step', step)": "",
+}
+
+
+@pytest.mark.parametrize("handler", SAVES_TOLD)
+def test_a_rank_that_printed_an_error_and_went_on_is_at_fault_and_its_error_is_told(verdict, handler):
+    found = verdict(SAVES % handler, ranks=3)
+    calls = (
+        "Rank 2 did not call barrier at train.py:11, in which ranks 0 and 1 wait, but went on to all_reduce at "
+        "train.py:7."
+    )
+    assert (found.rank, found.why) == (2, f"{calls} {SAVES_TOLD[handler]}".strip())
+    assert found.advice.startswith("If the rank went on after that error") is bool(SAVES_TOLD[handler])
+
+
+def test_an_error_that_other_ranks_print_too_is_not_told(verdict):
+    body = "print('failed to import apex, which is not needed')\ndist.barrier()\nif rank != 2: dist.all_reduce(x)\ndist.barrier()"
+    assert "apex" not in verdict(body, ranks=3).why
+
+
+SHARDED = """\
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+mesh = init_device_mesh("cpu", (world,))
+class Net(torch.nn.Sequential):
+    def forward(self, y, skipped):
+        for at, block in enumerate(self):
+            y = y if at == skipped else block(y)
+        return y
+net = Net(*(torch.nn.Linear(4, 4) for _ in range(3)))
+for block in net: fully_shard(block, mesh=mesh)
+fully_shard(net, mesh=mesh)
+for step in range(3):
+    y = net(torch.ones(2, 4), %d if step == rank == 1 else None)
+    y.sum().backward()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2])
+def test_a_rank_that_skips_a_sharded_layer_is_told_of_layers_and_not_only_of_conditions_on_that_line(verdict, skipped):
+    found = verdict(SHARDED % skipped)
+    assert "all_gather_into_tensor" in found.why
+    assert "reduce_scatter_tensor" in found.why
+    assert found.advice.startswith(OTHER_LAYERS)
+
+
+def test_a_handler_that_raises_while_a_rank_reports_its_error_is_not_taken_for_a_fault_of_ours(verdict):
+    """Torch's handler of SIGCHLD raises wherever the main thread is, once a worker of a DataLoader has died."""
+    found = verdict("""
+        import signal
+        def handler(*_): raise RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed. ")
+        signal.signal(signal.SIGCHLD, handler)
+        class Broken(ValueError):
+            def __str__(self):
+                os.kill(os.getpid(), signal.SIGCHLD)
+                return "broken row 5"
+        if rank == 1: raise Broken
+        dist.barrier()
+        """)
+    assert (found.rank, found.why) == (1, "Rank 1 raised Broken at train.py:13: broken row 5")
 
 
 def test_a_call_of_a_thread_in_the_group_of_the_main_thread_gets_advice_on_threads(verdict):

@@ -207,9 +207,7 @@ def test_a_rank_that_alone_evaluates_is_at_fault_however_often_it_did_so(parts, 
     )
     assert "`model.module`" in found.advice
     assert found.limits == (
-        ("As many ranks made the other call. Only the script shows that rank 0 is at fault.",)
-        if ranks == 2
-        else ()
+        ("As many ranks made the other call. Only the script shows that rank 0 is at fault.",) if ranks == 2 else ()
     )
 
 
@@ -234,9 +232,7 @@ def test_a_rank_that_alone_evaluates_last_is_at_fault_though_the_other_one_has_f
     found = diagnose(state_of(own, others[:-1], ranks=2, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
     assert found.sentence == "Only rank 0 called broadcast at train.py:3; rank 1 finished without it."
-    assert found.limits == (
-        "As many ranks finished without it. Only the script shows that rank 0 is at fault.",
-    )
+    assert found.limits == ("As many ranks finished without it. Only the script shows that rank 0 is at fault.",)
 
 
 def test_ranks_with_functions_of_their_own_are_judged_by_what_they_did_before(tmp_path):

@@ -359,8 +359,25 @@ def test_a_rank_whose_workers_sigterm_ended_stood_where_its_traceback_says(messa
     assert "it had not reached this call when SIGTERM came at train.py:5." in found.sentence
 
 
-def test_a_worker_that_another_signal_ended_is_the_cause():
+WORKER_EXITED = (
+    "DataLoader worker (pid 17) exited unexpectedly with exit code 3. Details are lost due to multiprocessing."
+)
+
+
+@pytest.mark.parametrize(
+    ("cause", "how", "advice"),
+    [
+        (STOPPED.replace("Terminated", "Killed"), "was killed by SIGKILL", "That is often the kernel"),
+        (STOPPED.replace("Terminated", "Bus error"), "was killed by SIGBUS", "Mostly /dev/shm is full"),
+        (STOPPED.replace("Terminated", "Segmentation fault"), "was killed by a signal (Segmentation fault)", "Native"),
+        (WORKER_EXITED, "ended by itself", "Look for os._exit()"),
+    ],
+)
+def test_a_worker_that_another_signal_ended_is_the_cause(cause, how, advice):
+    """Torch raises that a worker exited unexpectedly; how it ended is in the exception from which that was raised."""
     message = "DataLoader worker (pid(s) 17) exited unexpectedly"
-    raised = Raised(0.1, 1, "RuntimeError", message, CHAIN.replace("Terminated", "Killed"))
+    raised = Raised(0.1, 1, "RuntimeError", message, CHAIN.replace(STOPPED, cause))
     found = diagnose(seen(raised, Exited(0.2, 1, 1), Exited(0.2, 0, 1, stopped=True)))
-    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert (found.fault, found.culprits, found.concept) == ("dead", (1,), "data-loading")
+    assert found.sentence == f"A DataLoader worker of rank 1 {how}, which the rank noticed at train.py:5."
+    assert found.advice.startswith(advice)
