@@ -6,7 +6,8 @@ from ddpquiz.cli import sitting
 from ddpquiz.curriculum import loading
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.kit.screen import is_interactive
-from ddpquiz.terminal.sittings.home_screen import look, page, visit_home
+from ddpquiz.terminal.sittings.home_screen import page, visit_home
+from ddpquiz.terminal.sittings.look import look
 
 
 def home() -> None:

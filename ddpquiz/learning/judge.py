@@ -12,6 +12,7 @@ from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.question_code import choosable_lines, fault_line, numbered_line, places_of, script_lines
+from ddpquiz.plural import plural
 
 _ROUNDING = 1e-5  # relative; a learner types as many digits as the screen shows, six
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
@@ -267,6 +268,14 @@ def instruction(question: Question) -> str:
         return f"{HOW[question.kind].removesuffix('.')}, or type its number."
     if question.kind is Kind.ORDER:
         return f"{HOW[question.kind].removesuffix('.')}, such as {_example(len(question.lines))}."
+    if not question.tolerance or "decimal" in question.ask:  # such a question says itself how exact to be
+        return _how_to_type(question)
+    digits = math.ceil(1 - math.log10(2 * question.tolerance))  # an answer rounded to so many is near enough
+    enough = plural(digits, "significant digit is", "significant digits are")
+    return f"{_how_to_type(question).removesuffix('.')}; {enough} enough."
+
+
+def _how_to_type(question: Question) -> str:
     unit = _SPELLED.get(question.unit, question.unit)
     if unit.startswith("times"):
         return f"Type how many {unit}."

@@ -1,6 +1,7 @@
 """The judge: which answers are right, wrong, or asked for again."""
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -118,7 +119,22 @@ def test_a_number_may_be_written_in_any_usual_way(given):
     ],
 )
 def test_the_instruction_names_the_unit_in_a_sentence(unit, said):
-    assert instruction(replace(STEPS, unit=unit)) == said
+    assert instruction(replace(STEPS, unit=unit, tolerance=0.0)) == said
+
+
+def test_a_question_that_asks_for_decimals_is_not_told_another_precision():
+    assert (
+        instruction(replace(STEPS, unit="GB", tolerance=0.01, ask="Give one decimal place.")) == "Type a number, in GB."
+    )
+
+
+@pytest.mark.parametrize("tolerance", [0.001, 0.002, 0.004, 0.005, 0.01, 0.02, 0.03, 0.1])
+def test_the_instruction_says_how_many_digits_are_enough_and_so_many_are(tolerance):
+    said = instruction(replace(STEPS, unit="GB/s", tolerance=tolerance))
+    digits = re.fullmatch(r"Type a number, in GB/s; (\d) significant digits are enough\.", said)
+    assert digits
+    for right in [*range(1001, 10000, 37), 1005, 1049, 1050, 10049]:
+        assert judge(number(f"{right} / 1000", "GB/s", tolerance), f"{right / 1000:.{digits[1]}g}").right, right
 
 
 @pytest.mark.parametrize(

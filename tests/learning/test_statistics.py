@@ -258,6 +258,7 @@ def test_the_page_says_everything_in_80_columns(progress):
         "           your answer: 2,400 bytes\n           That is the limit for very many ranks.\n",
     ):
         assert words in shown, shown
+    assert "Fair: neither, and it lies between 35 and 85%." in " ".join(shown.split())
     rows = shown.partition("Study days\n")[2].splitlines()
     assert [row[6:] for row in rows[1:8]] == snapshot(
         [

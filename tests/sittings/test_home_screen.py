@@ -3,6 +3,7 @@
 import io
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from inline_snapshot import snapshot
@@ -72,12 +73,12 @@ Every answer is saved at once.
 Next        enter  learn "The ring"
             lesson
 
-enter begin · s study · l lessons · t test · d demo · ? help · q quit\
+enter begin · s study · a lessons · t test · d demo · ? help · q quit\
 """
         )
     )
-    press(seat, "enter", "s", "l")
-    assert seat.seen == [("learn", "ring"), ("study", False, 10), ("lessons",)]
+    press(seat, "enter", "s", "l", "a")
+    assert seat.seen == [("learn", "ring"), ("study", False, 10), ("learn", "ring"), ("lessons",)]
 
 
 def test_who_has_done_a_lesson_is_not_welcomed_again(progress):
@@ -86,6 +87,14 @@ def test_who_has_done_a_lesson_is_not_welcomed_again(progress):
     seat = at_home(progress)
     assert seat.first_lesson is None
     assert "i stats" in screen(seat)
+
+
+def test_l_opens_the_lesson_that_is_named_beside_it(progress):
+    progress.review("ring/one", Grade.GOOD, START - timedelta(days=40), timedelta())
+    seat = at_home(progress)
+    assert 'l learn "The ring"' in screen(seat)
+    press(seat, "l")
+    assert seat.seen == [("learn", "ring")]
 
 
 def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
@@ -105,12 +114,12 @@ Due         2 cards to repeat.
 New         2 cards to learn today, from the lessons that you have begun
 Coming up   in the next seven days: none
 Streak      3 days in a row
-Weakest     The ring (ring): weak, 2–22%
+Weakest     The ring (ring): weak, 2–22%, based on 8 answers
 
 Tracks, the weakest first
   collectives  2 concepts: 1 weak, 1 without a verdict
 
-enter go on · s study · l lessons · t test · d demo · i stats · ? help · q quit\
+enter go on · s study · a lessons · t test · d demo · i stats · ? help · q quit\
 """
         )
     )
@@ -192,7 +201,7 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     seat = at_home(progress)
     assert "New         10 cards begun today, enough for one day; 3 more are left\n" in screen(seat)
     assert "n study more new cards" in screen(seat)
-    assert "s study ahead · n new cards · l lessons · t test · ? help" in screen(seat)
+    assert "s study ahead · n new cards · a lessons · t test · ? help" in screen(seat)
     press(seat, "n")
     assert seat.seen == [("study", False, 13)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):

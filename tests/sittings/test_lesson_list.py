@@ -99,8 +99,8 @@ def test_after_some_lessons_the_mark_is_on_the_one_that_is_next_now(progress):
 def test_home_leads_to_the_lessons_and_back(tmp_path):
     terminal = ddpquiz(home=tmp_path)
     terminal.wait("Which ranks will hold the sum")
-    terminal.press("\x1b", "l lessons")
-    terminal.press("l", "1 Why train on more than one device +next", "q home")
+    terminal.press("\x1b", "a lessons")
+    terminal.press("a", "1 Why train on more than one device +next", "q home")
     terminal.press("22", "> +22 The parameter server")
     terminal.press("\r", "step 1 of 8 · The parameter server")
     terminal.press("\x1b", "1-2 stage", "q lessons")

@@ -40,18 +40,18 @@ def test_something_can_be_looked_up_in_the_middle_of_a_sitting(home, words, keys
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize(("key", "shown"), [("", "l lessons"), ("l", "enter begin")], ids=["home", "lessons"])
+@pytest.mark.parametrize(("key", "shown"), [("", "a lessons"), ("a", "enter begin")], ids=["home", "lessons"])
 def test_something_can_be_looked_up_from_home(home, key, shown):
     run_program.piped(home, "study", "ring", lines="\n3\nq\n")  # who has done nothing yet first meets four ranks
     terminal = run_program.sample(home)
-    terminal.wait("l lessons")
+    terminal.wait("a lessons")
     before = terminal.press(key, shown)
     terminal.press("/", "Type words to search for")
     terminal.press("front four\r", "Back of four")
     terminal.press("q", "> ring/four")
     assert terminal.press("\x04", shown) == before  # ctrl+d
     if key:
-        terminal.press("q", "l lessons")
+        terminal.press("q", "a lessons")
     terminal.press("q")
     assert terminal.end() == 0
 

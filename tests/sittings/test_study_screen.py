@@ -17,6 +17,7 @@ from ddpquiz.learning.study_choice import StudyChoice, begin_study
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import live_view, replay
 from ddpquiz.terminal.sittings import study_screen
+from ddpquiz.terminal.sittings.look import look
 from ddpquiz.terminal.sittings.more_screen import MoreScreen
 
 
@@ -180,6 +181,7 @@ Pace: 8 s per card.
 Left out: 3 new (`--count` shows more).
 Due now: 0. In the next seven days: 2 cards (1 Tue, 1 Wed).
 Worth reading: "The ring", ddpquiz learn ring
+Next: ddpquiz learn, "The ring": lesson
 
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
 """)
@@ -188,6 +190,15 @@ enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
     assert not press(seat, "space", "3").left
     assert not press(seat, "space").left  # a tap too many
     assert press(seat, "enter").left
+
+
+def test_the_end_of_a_sitting_names_the_same_next_thing_as_home(progress):
+    seat = press(studying(progress, CARDS[:1]), "space", "3")
+    best = standing.advise(look(seat.context))[0]
+    assert (best.command, best.why) == ("ddpquiz learn", "lesson")
+    assert 'Next: ddpquiz learn, "The ring": lesson\n' in screen(seat)
+    seat.context.back_to = "home"
+    assert "Next:" not in screen(seat)
 
 
 def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):

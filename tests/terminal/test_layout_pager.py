@@ -10,12 +10,12 @@ from run_program import piped, sample
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
 def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_color(home, less):
     terminal = sample(home, "learn", "ring", "--lesson", height=10, LESSCHARSET="utf-8", **less)
-    assert terminal.wait("space next page, b page back, q quit" if not less else ":").startswith(
+    assert terminal.wait("space next page, b page back, h help, q quit" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"
     )
     assert "ddpquiz explain ring" not in terminal.text
     terminal.press(" ", "A lesson")
-    terminal.press("G", "ddpquiz explain ring  describe it", "\nb page back, q quit" if not less else "END")
+    terminal.press("G", "ddpquiz explain ring  describe it", "\nb page back, h help, q quit" if not less else "END")
     assert "38;5;" in terminal.raw
     assert "ESC[" not in terminal.raw
     terminal.press("\x03", "ddpquiz explain ring")

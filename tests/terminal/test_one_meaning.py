@@ -15,7 +15,7 @@ MEANINGS = {
     "u": {"undo", "look back", "back", "question"},  # in an exam: back to the question before this one
     "d": {"demo"},
     "p": {"proof", "calculation"},
-    "l": {"lesson", "lessons"},
+    "l": {"lesson"},
     "h": {"hint", "hint (1)"},
     "e": {"editor"},
     "r": {"again"},

@@ -11,7 +11,8 @@ from rich.console import Console, RenderableType
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.screen import is_interactive
 
-_LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits
+# The page stays, ctrl+c quits. In less, `?` searches backward, so its line names the key that explains the others.
+_LESS = "-X -K -Ps?eb page back, h help, q quit:space next page, b page back, h help, q quit.$"
 
 
 def show_paged(console: Console, page: RenderableType) -> None:

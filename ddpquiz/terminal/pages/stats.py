@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.text import Text
 
 from ddpquiz.learning.lab_passes import LabStanding
-from ddpquiz.learning.mastery import MEANING, Label, Strength
+from ddpquiz.learning.mastery import MEANING, WORDS, Label, Strength
 from ddpquiz.learning.statistics import AHEAD, LATELY, Band, Day, Misled, Recall, Share, Statistics
 from ddpquiz.plural import plural
 from ddpquiz.terminal.kit.layout import columns, section
@@ -191,7 +191,7 @@ def _strengths(now: Statistics, width: int) -> list[RenderableType]:
         bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
         rows.append([label, *bar, share, Text(plain(concept.title))])
     untested = Text(f"{plural(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT", style="quiet")
-    tested: list[RenderableType] = [columns(rows), Text(MEANING, style="quiet")] if rows else []
+    tested: list[RenderableType] = [columns(rows), Text(f"{MEANING} {WORDS}", style="quiet")] if rows else []
     return [*tested, *([untested] if now.untested else [])]
 
 

@@ -8,10 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
-from ddpquiz.learning.guided_path import route
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.schedule import NEW_A_DAY, study_day
-from ddpquiz.learning.standing import Act, Advice, Standing, TrackStrength, advise, count_standing
+from ddpquiz.learning.standing import Act, Advice, Standing, TrackStrength, advise
 from ddpquiz.learning.statistics import statistics
 from ddpquiz.learning.study_choice import StudyChoice
 from ddpquiz.plural import plural
@@ -19,13 +18,15 @@ from ddpquiz.terminal.kit.key_screen import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section, show
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.pages.stats import Stats, streak
-from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_to_go_on
+from ddpquiz.terminal.sittings.look import look
+from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen, run_sitting
 from ddpquiz.terminal.sittings.study_screen import ask_cards, forecast, more_key
 
 _FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 _STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
+_LESSONS = Hotkey("a", "lessons", "see all lessons and how far you are, and open one of them")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 _STATS = Hotkey("i", "stats", "see what you recall, which cards are due soon, and what you know well")
 _CLOSE = Hotkey("esc", "back", "back to the overview (or q, backspace)")
@@ -101,7 +102,8 @@ class Home(SittingScreen):
             self._next_key(),
             study,
             replace(more_key(now.more), does="new cards") if now.more else None,
-            Hotkey("l", "lessons", "see all lessons and how far you are, and open one of them"),
+            self._lesson_key(),
+            _LESSONS,
             Hotkey("t", "test", f"questions about {about}"),
             Hotkey("d", "demo", f"run the demo `{demo.run}` on real ranks") if demo else None,
             Hotkey("b", "lab", f'build the lab "{now.open_labs[0].title}"') if now.open_labs else None,
@@ -118,9 +120,11 @@ class Home(SittingScreen):
         match key:
             case "q":
                 self.left = True
-            case "enter" | "space":
-                self._do(self._best)
-            case "l":
+            case "enter" | "space" if self._best.act is not Act.LEARN:
+                self.press(_KEYS[self._best.act])
+            case "enter" | "space" | "l":
+                self._learn()
+            case "a":
                 self._visit(self.choose_lesson)
             case "s" if "s" in known:
                 self._study(NEW_A_DAY, ahead=_STUDY not in self.keys())
@@ -168,16 +172,20 @@ class Home(SittingScreen):
         return advise(self._now)[0]
 
     def _next_key(self) -> Hotkey:
+        best, does = self._best, "begin" if self._now.fresh else "go on"
         return Hotkey(
-            "enter", "begin" if self._now.fresh else "go on", f"{self._best.what}: {self._best.why}", also=("space",)
+            "enter", does, f"{best.what}: {best.why}", also=("space", *(["l"] if best.act is Act.LEARN else []))
         )
 
-    def _do(self, advice: Advice) -> None:
-        concept = advice.concept
-        if advice.act is Act.LEARN and concept:
+    def _lesson_key(self) -> Hotkey | None:
+        """The key of the lesson that comes next, unless enter opens it."""
+        lesson = next((one for one in advise(self._now)[1:] if one.act is Act.LEARN), None)
+        return Hotkey("l", "lesson", lesson.what) if lesson else None
+
+    def _learn(self) -> None:
+        """Open the lesson that comes next, if there is one."""
+        if concept := next((one.concept for one in advise(self._now) if one.act is Act.LEARN), None):
             self._visit(lambda: self.learn(concept))
-        else:
-            self.press(_KEYS[advice.act])
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
         self._visit(lambda: self.ask_cards(StudyChoice(cram=ahead, new=new)))
@@ -226,24 +234,6 @@ class Home(SittingScreen):
     def _look_again(self) -> None:
         self._now = self.look()
         self._visits += 1
-
-
-def look(context: SittingContext) -> Standing:
-    """Where the learner stands now, and the path to go on with."""
-    concepts, day = context.catalog.concepts, study_day(context.clock())
-    history = history_of(context)
-    labs = [lab for one in route(context.catalog, history) for lab in context.catalog.labs_about(one.id)]
-    return replace(
-        count_standing(context.progress, concepts, day),
-        path=path_to_go_on(context),
-        core=len(context.catalog.core),
-        core_read=sum(map(history.has_read, context.catalog.core)),
-        has_learned=bool(history.stages),
-        open_labs=tuple(lab for lab in labs if history.has_read(lab.concept) and lab.id not in history.passed),
-        lesson_with_lab=next(
-            (context.concepts[lab.concept] for lab in labs if not history.has_read(lab.concept)), None
-        ),
-    )
 
 
 def visit_home(context: SittingContext, console: Console) -> None:
@@ -316,7 +306,8 @@ def _figures(now: Standing) -> RenderableType:
     if now.labs or now.open_labs or now.lesson_with_lab:
         rows.append(("Labs", _labs(now)))
     if now.weakest and now.weakness:
-        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
+        based = f"{now.weakness.short}, based on {plural(now.weakness.answers, 'answer')}"
+        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {based}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "not known until a test says so; answers in lessons do not count"))
     lines = _named([(name, Text(plain(text))) for name, text in rows])

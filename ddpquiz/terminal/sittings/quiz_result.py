@@ -142,7 +142,7 @@ def _next(done: QuizResult) -> RenderableType:
         missed = {answer.posed.question.concept for answer in quiz.answers if answer.credit < 1}
         most = "the concept that you missed most" if len(missed) > 1 else "what you missed"
         what = most if quiz.missed else "what took a hint"
-        rows.append(("l, at home" if done.inside else f"ddpquiz learn {weak}", f"read about {what}"))
+        rows.append(("a, at home" if done.inside else f"ddpquiz learn {weak}", f"read about {what}"))
     if done.made_due:
         cards = f"{plural(done.made_due, 'card')} became due because of these answers"
         rows.append(("s, at home" if done.inside else "ddpquiz study", cards))

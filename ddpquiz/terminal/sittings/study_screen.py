@@ -493,7 +493,19 @@ def result(
     if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
+    if not (sitting.queue or context.place or context.back_to):  # the command above, a path or home goes on
+        lines.append(_next(context))
     return Group(*lines)
+
+
+def _next(context: SittingContext) -> Text:
+    """What to do next, the same as home says."""
+    from ddpquiz.learning.standing import advise  # the first card does not wait for these two
+    from ddpquiz.terminal.sittings.look import look
+
+    best = advise(look(context))[0]
+    about = f'"{plain(best.concept.title)}": {best.why}' if best.concept else best.why
+    return Text.assemble("Next: ", (plain(best.command), "code"), f", {about}")
 
 
 def _left(sitting: Sitting, command: str, begun: int) -> str:
