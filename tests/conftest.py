@@ -32,6 +32,22 @@ from ddpquiz.events.event import Note
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import server_connection
 
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 << 30  # bytes; failed tests leave their folders, and shards of a thousand ranks are large
+
+
+def _has_room_in_memory():
+    """Whether temporary files can be in memory: SQLite syncs at every commit, and on a disk tests mostly wait for that."""
+    try:
+        found = os.statvfs(_MEMORY)
+    except OSError:
+        return False
+    runs_programs = not found.f_flag & os.ST_NOEXEC  # Docker's own does not
+    return runs_programs and os.access(_MEMORY, os.W_OK) and found.f_bavail * found.f_frsize >= _ROOM
+
+
+if _has_room_in_memory():
+    tempfile.tempdir = str(_MEMORY)  # pytest makes `tmp_path` there, too
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
 _TEMPORARY = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
 os.environ["TMPDIR"] = _TEMPORARY.name  # of processes that tests start: torchrun leaves folders there
