@@ -9,6 +9,7 @@ nothing is wrong, `_no_fault` says what speaks for that.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -98,8 +99,10 @@ def diagnose(  # noqa: PLR0913  # what is known beside the events differs with w
     """
     verdict = _judge(state, absent, now, seen or {}, stacks, unended or {})
     verdict = _within_join(_by_thread(_in_handler(verdict, state), state), state)
-    verdict = _after_printed_error(verdict, state)
-    return _after_restart(with_ended_threads(verdict, ended_threads(state)), state)
+    threads = ended_threads(state)
+    if not threads and not state.restart:  # the log of ranks that were restarted begins with what ended them before
+        verdict = _after_printed_error(verdict, state)
+    return _after_restart(with_ended_threads(verdict, threads), state)
 
 
 def _judge(  # noqa: PLR0913
@@ -183,9 +186,15 @@ def _in_handler(verdict: Diagnosis, state: RunState) -> Diagnosis:
     return replace(verdict, culprits=ranks, sentence=f"{sentence} {verdict.sentence}", advice=_HANDLED, limits=limits)
 
 
+_SPEAKS_OF_FAILURE = re.compile(
+    r"\b(exception|failed|fatal|cannot|could not)\b|\w(Error|Exception)\b|\[Errno", re.IGNORECASE
+)
+
+
 def _after_printed_error(verdict: Diagnosis, state: RunState) -> Diagnosis:
     """A verdict on calls, with the error that the rank at fault has printed, and no other rank: it may have gone on."""
-    if verdict.fault not in _CALLS or verdict.advice == _HANDLED or ended_threads(state):
+    made_one_more = verdict.sentence.startswith("Only ")  # what went on after an error left calls out
+    if verdict.fault not in _CALLS or made_one_more or verdict.advice == _HANDLED:
         return verdict
     failed = state.raised.keys() | {
         rank for rank, exited in state.exited.items() if exited.status and not exited.stopped
@@ -194,9 +203,12 @@ def _after_printed_error(verdict: Diagnosis, state: RunState) -> Diagnosis:
     if len(printed) != 1 or verdict.culprits != (*printed,):
         return verdict
     ((rank, (error, where)),) = printed.items()
-    told = f"The last line that rank {rank} printed: {error}"
     if where:
         told = f"Rank {rank} had printed an exception raised at {where}: {error}"
+    elif _SPEAKS_OF_FAILURE.search(error):
+        told = f"The last line that rank {rank} printed: {error}"
+    else:
+        return verdict
     advice = f"{_WENT_ON} {verdict.advice}" if verdict.advice == ADVICE["missing"] else verdict.advice
     return replace(verdict, sentence=f"{verdict.sentence} {told.rstrip('.')}.", advice=advice)
 

@@ -114,7 +114,11 @@ _MEANINGS = {
         "A DataLoader worker of rank {rank} was killed by a signal ({signal}), which the rank noticed at {where}.",
         "Native code that loads data may have crashed. With num_workers=0 it runs in the rank, where its line is seen.",
     ),
-    r"RuntimeError: DataLoader worker \(pid(\(s\))? [\d, ]+\) exited unexpectedly": (
+    r"RuntimeError: DataLoader worker \(pid(\(s\))? [\d, ]+\) exited unexpectedly(?! with exit code)": (
+        "A DataLoader worker of rank {rank} ended, which the rank noticed at {where}. How it ended is not known.",
+        "Look for out-of-memory kills in the kernel's log (`dmesg`). With num_workers=0 the rank loads the data.",
+    ),
+    r"RuntimeError: DataLoader worker \(pid(\(s\))? [\d, ]+\) exited unexpectedly with exit code": (
         "A DataLoader worker of rank {rank} ended by itself, which the rank noticed at {where}.",
         "Look for os._exit() or sys.exit() in what loads the data. With num_workers=0 it runs in the rank itself.",
     ),

@@ -21,6 +21,7 @@ from ddpquiz.diagnosis.script_analysis import (
 )
 from ddpquiz.events.collective import CallOrder
 from ddpquiz.events.operation import Operation
+from ddpquiz.events.source_text import source_line
 
 _Fault = Literal["missing", "order", "signature"]
 
@@ -138,15 +139,16 @@ def _is_first_of_most(
 ) -> bool:
     """True if most ranks came to a line in which no rank has been before, as to the first checkpoint of a loop.
 
-    What they did earlier says nothing of such a line. It does where the others go on in a loop that most have left:
-    nothing tells then who has the right number of steps.
+    What they did earlier says nothing of such a line. But if most have left a loop in which the others go on, nothing
+    says who has the right number of steps. This can only be told apart in a script that can be read.
     """
     odd = [each for each in sides if each not in usual]
     if len(odd) != 1 or len(usual) != 1 or len(sides[odd[0]]) <= len(sides[usual[0]]):
         return False
     call, expected, ranks = odd[0], usual[0], sides[odd[0]]
     return (
-        bool(call.line)
+        call.file == expected.file
+        and bool(source_line(call.file, call.line))
         and order.calls_in(call.place) <= len(ranks)
         and not left_a_loop(expected, call)
         and not opposite_branches(call, expected)

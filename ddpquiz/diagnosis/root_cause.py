@@ -40,8 +40,10 @@ _TIMED_OUT = re.compile(
     r"(?:Timed out waiting|wait timeout after|failed to pass monitoredBarrier in) (?P<ms>\d{1,12}) ?ms|"
     r"Timed out after (?P<s>\d{1,9}) seconds waiting"
 )
-# From what torch raises that a worker "exited unexpectedly", where it was killed.
-_WORKER_KILLED = re.compile(r"RuntimeError: DataLoader worker \(pid[^)]*\) is killed by signal: .*")
+# The exception that says how a worker ended; torch raises another one from it, that it "exited unexpectedly".
+_WORKER_ENDED = re.compile(
+    r"RuntimeError: DataLoader worker \(pid[^)]*\) (?:is killed by signal: |exited unexpectedly with exit code).*"
+)
 _LONGEST = 300  # characters of a message that a sentence quotes
 _MOST_MESSAGES = 4  # of different ranks that a sentence quotes
 # Of a step of a distributed checkpoint, which torch.distributed.checkpoint raises on all ranks if it fails on one.
@@ -287,9 +289,12 @@ def _explain_exception(first: Raised, state: RunState) -> Diagnosis:
 
 
 def _full_text(raised: Raised, frame: tuple[str, int]) -> str:
-    """An exception as _MEANINGS reads it: its type, its message, and the line of code that raised it."""
-    if "exited unexpectedly" in raised.message and (killed := _WORKER_KILLED.search(raised.traceback)):
-        return killed[0]
+    """An exception as _MEANINGS reads it: its type, its message, and the line of code that raised it.
+
+    Of a DataLoader worker that exited unexpectedly, it is the exception that says how.
+    """
+    if "exited unexpectedly" in raised.message and (ended := _WORKER_ENDED.search(raised.traceback)):
+        return ended[0]
     return f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
 
 

@@ -268,7 +268,7 @@ def instruction(question: Question) -> str:
         return f"{HOW[question.kind].removesuffix('.')}, or type its number."
     if question.kind is Kind.ORDER:
         return f"{HOW[question.kind].removesuffix('.')}, such as {_example(len(question.lines))}."
-    if not question.tolerance or "decimal" in question.ask:  # such a question says itself how exact to be
+    if not question.tolerance or re.search(r"\b(decimal|whole)\b", question.ask):  # it says itself how exact to be
         return _how_to_type(question)
     digits = math.ceil(1 - math.log10(2 * question.tolerance))  # an answer rounded to so many is near enough
     enough = plural(digits, "significant digit is", "significant digits are")

@@ -20,8 +20,8 @@ from ddpquiz.errors import FAULT
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 # Makes a rank write the stacks of all its threads (process_stacks.py), into a file in memory with this name.
 THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None
-# Both are answered by a thread of the rank, which needs Python's lock. For a rank that holds that lock for long, in C,
-# there are these: they write the same at once. They may crash a rank that runs Python (see inside/main_thread.py).
+# On Linux, a thread of the rank answers both, which needs Python's lock. These are for a rank that holds that lock for
+# long, in C: they write the same at once. They may crash a rank that runs Python (see inside/main_thread.py).
 STACK_BY_FORCE = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else None
 THREADS_BY_FORCE = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else None
 MEMORY_FILE = "ddpquiz-stacks-of-rank-"

@@ -6,11 +6,13 @@ its parent dies stay the same. It imports torch itself, which takes a second or 
 
 import os
 import pickle
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
 
+from ddpquiz.ranks.forks import STACK_BY_FORCE, STACK_SIGNAL, THREADS_SIGNAL
 from ddpquiz.ranks.messages import RunPlan
 
 # As the server itself is started: see START in server_process.py.
@@ -30,6 +32,8 @@ def exec_rank(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str
         for fd in (file.fileno(), *fds):
             os.set_inheritable(fd, True)
         arguments = [sys.executable, "-c", _START, str(Path(__file__).parents[2]), str(file.fileno())]
+        if STACK_BY_FORCE is not None:  # before libraries start threads: see answer_signals in inside/main_thread.py
+            signal.pthread_sigmask(signal.SIG_BLOCK, (STACK_SIGNAL, THREADS_SIGNAL or STACK_SIGNAL))
         os.execve(sys.executable, arguments, {**plan.environment, **variables})  # noqa: S606  # no shell
 
 

@@ -18,7 +18,14 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.events.source_text import Frame, frames_in
 from ddpquiz.jobs.stacks import Frames, parse_py_spy
-from ddpquiz.ranks.forks import MEMORY_FILE, THREADS_BY_FORCE, THREADS_SIGNAL, is_stopped, process_tree
+from ddpquiz.ranks.forks import (
+    MEMORY_FILE,
+    THREADS_BY_FORCE,
+    THREADS_SIGNAL,
+    is_stopped,
+    process_tree,
+    signal_if_handled,
+)
 
 _ANSWER = 1.5  # seconds in which a process begins to write its stacks, on a busy machine; it is asked twice
 _PATIENCE = 20.0  # seconds for py-spy, which reads the symbols of large libraries
@@ -96,8 +103,8 @@ def _ask(pid: int, path: Path, rank: int) -> ProcessStacks:
             file.seek(0, os.SEEK_END)
             os.kill(pid, THREADS_SIGNAL or 0)
             text = _read_all(file.read)
-            if not text:
-                os.kill(pid, THREADS_BY_FORCE or 0)
+            if not text and THREADS_BY_FORCE:
+                signal_if_handled(pid, THREADS_BY_FORCE)  # what was a rank's child may be another program by now
                 text = _read_all(file.read)
     except OSError:
         return ProcessStacks(pid, rank, why=_ENDED)

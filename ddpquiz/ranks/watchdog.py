@@ -15,7 +15,7 @@ from ddpquiz.ranks.inside import BETWEEN
 from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
-_BY_FORCE = 1.0  # seconds after which a rank that has not written it holds Python's lock, in C
+_BY_FORCE = 1.0  # seconds after which a rank that has not written it probably holds Python's lock, in C
 _LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
 _JOINING = 5.0  # seconds that ranks may take to connect once all of them are in init_process_group
 _TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
@@ -75,12 +75,16 @@ class Watchdog:
         self.processes.signal(STACK_SIGNAL)
 
     def has_stacks(self, now: float) -> bool:
-        """Whether every rank that lives and is not stopped has written its stack, or will not any more."""
-        missing = [rank for rank in self.processes.living_ranks() if rank not in self.stacks]
+        """Whether every rank that lives and is not stopped has written its stack, or will not any more.
+
+        Those that have not written it for long are asked once more, by force.
+        """
+        living = (rank for rank in self.processes.living_ranks() if rank not in self.stacks)
+        missing = tuple(rank for rank in living if not self.processes.is_stopped(rank))
         if missing and now > self._by_force and STACK_BY_FORCE:
             self._by_force = math.inf
-            self.processes.signal(STACK_BY_FORCE, tuple(missing))
-        return now > self._latest or all(map(self.processes.is_stopped, missing))
+            self.processes.signal(STACK_BY_FORCE, missing)
+        return now > self._latest or not missing
 
     def add_stack(self, rank: int, text: str) -> None:
         self.stacks[rank] = self.stacks.get(rank, "") + text

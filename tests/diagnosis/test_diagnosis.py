@@ -99,16 +99,33 @@ def test_history_shows_who_left_out_a_call_even_against_the_majority():
     assert found.together == snapshot("Before that, all of them had called all_reduce at train.py:10.")
 
 
-def test_history_says_nothing_of_a_line_in_which_most_ranks_are_for_the_first_time():
+def test_history_says_nothing_of_a_line_in_which_most_ranks_are_for_the_first_time(tmp_path):
     """Rank 3 could not save and goes on; the others come to the barrier of the first checkpoint."""
-    save = call(40, "barrier")
-    steps = [call(10, members=(0, 1, 2, 3))] * 3
-    save = save._replace(members=(0, 1, 2, 3))
-    found = diagnose(state_of(*[[*steps, save]] * 3, [*steps, steps[0]], ranks=4))
+    script = tmp_path / "train.py"
+    script.write_text("for step in range(9):\n    dist.all_reduce(x)\n    if step == 2:\n        dist.barrier()\n")
+    found = _first_of_most(str(script), 4)
     assert (found.fault, found.culprits) == ("missing", (3,))
-    assert found.sentence == (
-        "Rank 3 did not call barrier at train.py:40, in which ranks 0-2 wait, but went on to all_reduce at train.py:10."
+    assert found.sentence.startswith("Rank 3 did not call barrier at ")
+    assert "train.py:4, in which ranks 0-2 wait, but went on to all_reduce at " in found.sentence
+
+
+@pytest.mark.parametrize("text", ["", "for step in range(9):\n    dist.all_reduce(x)\n\ndist.barrier()\n"])
+def test_most_ranks_are_not_said_to_be_right_where_one_may_have_one_more_step(tmp_path, text):
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    found = _first_of_most(str(script), 4)
+    assert found.sentence.startswith("Ranks 0-2 went on to barrier at ")
+    assert "train.py:4, while rank 3 called all_reduce at " in found.sentence
+
+
+def _first_of_most(script, line):
+    """The verdict on three ranks that come to a barrier after three steps, and one that goes on with a fourth step."""
+    everybody = (0, 1, 2, 3)
+    steps, barrier = (
+        [call(2, members=everybody, file=script)] * 3,
+        call(line, "barrier", members=everybody, file=script),
     )
+    return diagnose(state_of(*[[*steps, barrier]] * 3, [*steps, steps[0]], ranks=4))
 
 
 def test_a_loop_over_tensors_that_leaves_one_out_is_a_missing_call_and_no_wrong_shape():

@@ -159,6 +159,17 @@ def test_a_rank_that_printed_an_error_and_went_on_is_at_fault_and_its_error_is_t
     assert found.advice.startswith("If the rank went on after that error") is bool(SAVES_TOLD[handler])
 
 
+def test_a_value_that_is_called_an_error_is_not_told(verdict):
+    body = "dist.barrier()\nif rank == 1: print('epoch 1: validation error 0.042')\nelse: dist.all_reduce(x)\ndist.barrier()"
+    assert "0.042" not in verdict(body, ranks=3).why
+
+
+def test_an_error_of_a_rank_that_makes_one_more_call_is_not_told(verdict):
+    body = "dist.barrier()\nif rank == 1: print('could not plot'); dist.all_reduce(x)\ndist.barrier()"
+    found = verdict(body, ranks=3)
+    assert (found.rank, "could not plot" in found.why) == (1, False)
+
+
 def test_an_error_that_other_ranks_print_too_is_not_told(verdict):
     body = "print('failed to import apex, which is not needed')\ndist.barrier()\nif rank != 2: dist.all_reduce(x)\ndist.barrier()"
     assert "apex" not in verdict(body, ranks=3).why
@@ -191,20 +202,30 @@ def test_a_rank_that_skips_a_sharded_layer_is_told_of_layers_and_not_only_of_con
     assert found.advice.startswith(OTHER_LAYERS)
 
 
-def test_a_handler_that_raises_while_a_rank_reports_its_error_is_not_taken_for_a_fault_of_ours(verdict):
-    """Torch's handler of SIGCHLD raises wherever the main thread is, once a worker of a DataLoader has died."""
-    found = verdict("""
-        import signal
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_handler_that_raises_while_a_rank_reports_its_error_is_not_taken_for_a_fault_of_ours(verdict, when):
+    """Torch's handler of SIGCHLD raises wherever the main thread is, once a worker of a DataLoader has died.
+
+    The call in C gets the signal and raises an exception of its own, before Python has called the handler.
+    """
+    found = verdict(f"""
+        import ctypes, signal
         def handler(*_): raise RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed. ")
         signal.signal(signal.SIGCHLD, handler)
         class Broken(ValueError):
             def __str__(self):
                 os.kill(os.getpid(), signal.SIGCHLD)
                 return "broken row 5"
+        in_c = map(ctypes.CDLL(None)["raise"], [int(signal.SIGCHLD)])
+        if rank == 1 and {when!r} == "before": list(zip(in_c, [], strict=True))
         if rank == 1: raise Broken
         dist.barrier()
         """)
-    assert (found.rank, found.why) == (1, "Rank 1 raised Broken at train.py:13: broken row 5")
+    raised = {
+        "before": "ValueError at train.py:14: zip() argument 2 is shorter than argument 1",
+        "meanwhile": "Broken at train.py:15: broken row 5",
+    }
+    assert (found.rank, found.why) == (1, f"Rank 1 raised {raised[when]}")
 
 
 def test_a_call_of_a_thread_in_the_group_of_the_main_thread_gets_advice_on_threads(verdict):

@@ -371,6 +371,7 @@ WORKER_EXITED = (
         (STOPPED.replace("Terminated", "Bus error"), "was killed by SIGBUS", "Mostly /dev/shm is full"),
         (STOPPED.replace("Terminated", "Segmentation fault"), "was killed by a signal (Segmentation fault)", "Native"),
         (WORKER_EXITED, "ended by itself", "Look for os._exit()"),
+        ("", "ended", "Look for out-of-memory kills"),
     ],
 )
 def test_a_worker_that_another_signal_ended_is_the_cause(cause, how, advice):
@@ -379,5 +380,6 @@ def test_a_worker_that_another_signal_ended_is_the_cause(cause, how, advice):
     raised = Raised(0.1, 1, "RuntimeError", message, CHAIN.replace(STOPPED, cause))
     found = diagnose(seen(raised, Exited(0.2, 1, 1), Exited(0.2, 0, 1, stopped=True)))
     assert (found.fault, found.culprits, found.concept) == ("dead", (1,), "data-loading")
-    assert found.sentence == f"A DataLoader worker of rank 1 {how}, which the rank noticed at train.py:5."
+    unknown = "" if cause else " How it ended is not known."
+    assert found.sentence == f"A DataLoader worker of rank 1 {how}, which the rank noticed at train.py:5.{unknown}"
     assert found.advice.startswith(advice)

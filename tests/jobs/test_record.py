@@ -146,24 +146,37 @@ def test_a_script_prints_and_exits_the_same_when_it_is_recorded(end, start, tmp_
         assert recorded.returncode == plain.returncode
 
 
-def test_an_exception_is_recorded_though_a_handler_raises_meanwhile(start, tmp_path):
-    """As torch's handler of SIGCHLD does, wherever the main thread is, once a worker of a DataLoader has died."""
+@pytest.mark.parametrize(
+    ("raises", "error", "message"),
+    [
+        ("raise Broken", "Broken", "broken row 5"),
+        ("list(zip(in_c, [], strict=True))", "ValueError", "zip() argument 2 is shorter than argument 1"),
+    ],
+)
+def test_an_exception_is_recorded_though_a_handler_raises_meanwhile(start, tmp_path, raises, error, message):
+    """As torch's handler of SIGCHLD does, wherever the main thread is, once a worker of a DataLoader has died.
+
+    The handler is the script's again when its own functions run at the exit.
+    """
     write(
         tmp_path / "train.py",
-        """
-        import os, signal
+        f"""
+        import atexit, ctypes, os, signal
         def handler(*_): raise RuntimeError("DataLoader worker (pid 17) is killed by signal: Killed. ")
         signal.signal(signal.SIGCHLD, handler)
+        atexit.register(lambda: print("its own:", signal.getsignal(signal.SIGCHLD) is handler))
         class Broken(ValueError):
             def __str__(self):
                 os.kill(os.getpid(), signal.SIGCHLD)
                 return "broken row 5"
-        raise Broken
+        in_c = map(ctypes.CDLL(None)["raise"], [int(signal.SIGCHLD)])
+        {raises}
         """,
     )
     ended = start(sys.executable, *RECORD, "train.py", **ALONE)
     (raised,) = of_all(read_rank_files(tmp_path / "rec"), Raised)
-    assert (ended.returncode, raised.error, raised.message) == (1, "Broken", "broken row 5")
+    assert (ended.returncode, raised.error, raised.message) == (1, error, message)
+    assert ended.stdout == "its own: True\n"
 
 
 def test_an_exception_is_recorded_without_our_frames(start, tmp_path):

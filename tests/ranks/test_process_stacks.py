@@ -12,7 +12,9 @@ import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.events.event import Issued, Output
+from ddpquiz.ranks import process_stacks
 from ddpquiz.ranks.forks import STACK_SIGNAL, THREADS_SIGNAL
+from ddpquiz.ranks.inside import main_thread
 from ddpquiz.ranks.process_stacks import stacks_of
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -151,6 +153,25 @@ def test_a_rank_that_calls_functions_survives_each_look(tmp_path, monkeypatch, n
     Path("asked").touch()
     [*run.events()]
     assert run.seen.exited[0].status == 0
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_thread_that_has_pythons_lock_writes_the_stacks(tmp_path, monkeypatch, fresh):
+    """Also where threads of libraries are older: they would run the handler of faulthandler."""
+    written = []
+    monkeypatch.setattr(process_stacks, "THREADS_BY_FORCE", None)
+    monkeypatch.setattr(process_stacks, "_threads", lambda text: [written.append(text)])
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    path = tmp_path / "script.py"
+    path.write_text("import time, torch\nprint('main: ready')\ntime.sleep(1000)\n")
+    run = Run(Request(path, ranks=1, device="cpu", fresh=fresh))
+    while not any(isinstance(event, Output) for event in run.read(0.1)):
+        pass
+    stacks_of(run.seen.pids[0])
+    run.close("enough")
+    source = Path(main_thread.__file__).read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if "faulthandler.dump_traceback(" in text)
+    assert f"line {line} in _answer_for_ever" in written[0]
 
 
 def test_a_rank_that_holds_pythons_lock_shows_its_threads(tmp_path):

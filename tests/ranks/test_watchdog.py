@@ -13,6 +13,7 @@ from real_run import end, of, run
 from ddpquiz.events.event import Began, Hung, Issued, Started
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
+from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.watchdog import Watchdog
 
 pytestmark = passed.ENGINE
@@ -31,6 +32,16 @@ def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
             "script.py:6."
         )
     )
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_no_rank_that_runs_python_is_asked_by_force(script, monkeypatch, fresh):
+    monkeypatch.setattr(watchdog, "STACK_BY_FORCE", None)
+    monkeypatch.setattr(watchdog, "_LATEST", 60)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    path = script("while rank == 1:\n    time.sleep(0.01)\ndist.all_reduce(x)\n")
+    hung = of(run(path, timeout=1.0, fresh=fresh), Hung)[0]
+    assert hung.ranks[1].line in (5, 6)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no thread of the rank answers first")
@@ -125,6 +136,6 @@ def test_a_rank_that_waits_for_a_gpu_spins_and_is_not_working(device, hangs):
     for rank in (0, 1):
         seen.add(Started(0.0, rank, 1))
     seen.add(Issued(0.5, 0, 1, Operation("all_reduce", (0, 1), None, ((4,),), "float32", 16, "train.py", 3)))
-    watchdog = Watchdog(SimpleNamespace(cpu_seconds=lambda: next(used), wait_for_disk=lambda: False), 1.0, "train.py")
-    watchdog._is_working(1.0, seen)
-    assert watchdog._is_working(2.0, seen) is not hangs
+    watching = Watchdog(SimpleNamespace(cpu_seconds=lambda: next(used), wait_for_disk=lambda: False), 1.0, "train.py")
+    watching._is_working(1.0, seen)
+    assert watching._is_working(2.0, seen) is not hangs

@@ -180,8 +180,7 @@ Done: 3 new cards.
 Pace: 8 s per card.
 Left out: 3 new (`--count` shows more).
 Due now: 0. In the next seven days: 2 cards (1 Tue, 1 Wed).
-Worth reading: "The ring", ddpquiz learn ring
-Next: ddpquiz learn, "The ring": lesson
+Next: "The ring" (lesson), ddpquiz learn
 
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help\
 """)
@@ -196,7 +195,7 @@ def test_the_end_of_a_sitting_names_the_same_next_thing_as_home(progress):
     seat = press(studying(progress, CARDS[:1]), "space", "3")
     best = standing.advise(look(seat.context))[0]
     assert (best.command, best.why) == ("ddpquiz learn", "lesson")
-    assert 'Next: ddpquiz learn, "The ring": lesson\n' in screen(seat)
+    assert 'Next: "The ring" (lesson), ddpquiz learn\n' in screen(seat)
     seat.context.back_to = "home"
     assert "Next:" not in screen(seat)
 

@@ -3,7 +3,6 @@
 torch is not imported here before the script imports it: some variables that a script may set count only until then.
 """
 
-import _signal  # type: ignore[import-not-found]  # typeshed does not have it
 import atexit
 import builtins
 import functools
@@ -26,7 +25,7 @@ from ddpquiz.events.operation import MAX_RANKS
 from ddpquiz.ranks import script as scripts
 from ddpquiz.ranks.inside import usage
 from ddpquiz.ranks.inside.after_import import after_import
-from ddpquiz.ranks.inside.leaving import exit_status, hide_our_frames, ignore_children, send_error
+from ddpquiz.ranks.inside.leaving import exit_status, hide_our_frames, send_error, silence_children
 from ddpquiz.ranks.inside.rank_writer import UNKNOWN, RankWriter
 
 LAST = 20_000  # operations
@@ -178,9 +177,14 @@ def run(options: RecordOptions, target: str, args: Sequence[str], *, module: boo
         _run_as_main(path, target, args, module=module)
         recording.status = 0
     except BaseException as error:
-        _signal.signal(signal.SIGCHLD, ignore_children)
+        try:
+            handler = silence_children()
+        except BaseException:  # noqa: BLE001  # raised by the script's handler, since the signal had come already
+            handler = silence_children()
         recording.fail(error)
         _print_without_our_frames(error)
+        if handler:
+            signal.signal(signal.SIGCHLD, handler)
         raise
 
 

@@ -30,12 +30,21 @@ reduced_names: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKey
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
-def ignore_children(*_: object) -> None:
-    """Handle SIGCHLD once the script has failed: torch's handler raises in the midst of any code, also of ours.
+def silence_children() -> Callable[..., Any] | None:
+    """Replace the script's handler of SIGCHLD by one that does nothing, and return the script's; None if it has none.
 
-    It does so when a worker of a DataLoader has died. Set it by `_signal.signal`, which is written in C: Python looks
-    for signals when it enters a function in Python, such as `signal.signal`.
+    Torch's handler raises in the midst of any code, also of ours, when a worker of a DataLoader has died. If the signal
+    has come already, the handler runs as soon as this function is called, and raises: so call it once more then.
     """
+    handler = signal.getsignal(signal.SIGCHLD)
+    if not callable(handler):
+        return None
+    signal.signal(signal.SIGCHLD, _ignore)
+    return handler
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def leave(status: int, writer: EventWriter) -> NoReturn:

@@ -4,7 +4,6 @@ On a signal, the rank writes the stack of its main thread into a pipe, or those 
 another process can read (process_stacks.py).
 """
 
-import _signal  # type: ignore[import-not-found]  # typeshed does not have it
 import ast
 import builtins
 import faulthandler
@@ -17,6 +16,7 @@ import signal
 import sys
 import tempfile
 import types
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
@@ -41,9 +41,9 @@ from ddpquiz.ranks.inside import (
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import (
     call_excepthook,
-    ignore_children,
     leave,
     send_error,
+    silence_children,
     skip_present_finalizers,
     status_of,
 )
@@ -147,7 +147,7 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     if not sys.flags.safe_path:
         file = Path(path) if plan.pack else Path(path).resolve()  # a pack's modules come from what was allowed of it
         sys.path[0] = plan.cwd if request.module else str(file.parent)
-    hook, raised = sys.excepthook, None
+    hook, end = sys.excepthook, None
     if plan.pack:
         pack_imports.use(plan.pack)
     try:
@@ -156,20 +156,27 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
         source = plan.pack.read(path) if plan.pack else Path(path).read_bytes()
         tree = report_claims(ast.parse(source, path))
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
-        status = 0
-    except SystemExit as end:
-        _signal.signal(signal.SIGCHLD, ignore_children)
-        status = status_of(end, writer)
     except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher must know
-        _signal.signal(signal.SIGCHLD, ignore_children)
-        raised = error
-        send_error(error, writer)
-        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-    if raised and sys.excepthook is not hook:
-        status = call_excepthook(raised, writer, status)
+        end = error
+    status = 0
+    if end:
+        try:
+            silence_children()
+        except BaseException:  # noqa: BLE001  # raised by the script's handler, since the signal had come already
+            silence_children()
+        status = _report_end(end, hook, writer)
     if status == 0:
         process_groups.note_if_open(writer)
     return status
+
+
+def _report_end(end: BaseException, hook: Callable[..., Any], writer: EventWriter) -> int:
+    """Report what ended the script, and return the exit status; `hook` is the excepthook that it began with."""
+    if isinstance(end, SystemExit):
+        return status_of(end, writer)
+    send_error(end, writer)
+    status = -signal.SIGINT if isinstance(end, KeyboardInterrupt) else 1
+    return status if sys.excepthook is hook else call_excepthook(end, writer, status)
 
 
 def _become_module(main: types.ModuleType, name: str) -> None:

@@ -49,6 +49,7 @@ from ddpquiz.terminal.sittings.sitting import (
 )
 
 if TYPE_CHECKING:
+    from ddpquiz.learning.standing import Advice
     from ddpquiz.terminal.sittings.lookup import Lookup
 
 SHOW = Hotkey("space", "show the back", "turn the card over (or enter)", also=("enter",))
@@ -490,22 +491,25 @@ def result(
         lines.append(Text(f"Pace: {_seconds(summary.pace)} per card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, context)))
-    if (found := context.concepts.get(to_read or "")) and not context.place:  # a path has its own lesson
+    best = None
+    if not (sitting.queue or context.place or context.back_to):  # otherwise the text or the screen says what is next
+        best = _next(context)
+    found = context.concepts.get(to_read or "")
+    if found and not context.place and not (best and best.concept == found):  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
-    if not (sitting.queue or context.place or context.back_to):  # the command above, a path or home goes on
-        lines.append(_next(context))
+    if best:
+        about = f'"{plain(best.concept.title)}" ({best.why})' if best.concept else best.why
+        lines.append(Text.assemble(f"Next: {about}, ", (plain(best.command), "code")))
     return Group(*lines)
 
 
-def _next(context: SittingContext) -> Text:
+def _next(context: SittingContext) -> Advice:
     """What to do next, the same as home says."""
     from ddpquiz.learning.standing import advise  # the first card does not wait for these two
     from ddpquiz.terminal.sittings.look import look
 
-    best = advise(look(context))[0]
-    about = f'"{plain(best.concept.title)}": {best.why}' if best.concept else best.why
-    return Text.assemble("Next: ", (plain(best.command), "code"), f", {about}")
+    return advise(look(context))[0]
 
 
 def _left(sitting: Sitting, command: str, begun: int) -> str:
