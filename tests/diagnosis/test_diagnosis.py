@@ -9,8 +9,9 @@ from inline_snapshot import snapshot
 from state_of_calls import call, finished, state_of
 
 from ddpquiz.diagnosis import ranks_at_fault
+from ddpquiz.diagnosis.diagnosis import RESUME
 from ddpquiz.diagnosis.event_diagnosis import diagnose, tell_swallowed_failure
-from ddpquiz.events.event import Ended, Exited, Issued, Joining, Raised, RankStack, ScriptFinished, Waiting
+from ddpquiz.events.event import Ended, Exited, Issued, Joining, Output, Raised, RankStack, ScriptFinished, Waiting
 from ddpquiz.events.operation import Operation
 from ddpquiz.events.run_state import RunState
 from ddpquiz.ranks.request import Request
@@ -99,33 +100,47 @@ def test_history_shows_who_left_out_a_call_even_against_the_majority():
     assert found.together == snapshot("Before that, all of them had called all_reduce at train.py:10.")
 
 
-def test_history_says_nothing_of_a_line_in_which_most_ranks_are_for_the_first_time(tmp_path):
+SAVING = "for step in range(9):\n    dist.all_reduce(x)\n    if step == 2:\n        dist.barrier()\n"
+AFTER_THE_LOOP = "for step in range(9):\n    dist.all_reduce(x)\n\ndist.barrier()\n"
+
+
+@pytest.fixture
+def first_of_most(tmp_path):
+    """The state after three ranks have come to a barrier in line 4 of a script, and one goes on with its fourth step."""
+
+    def state(text):
+        script, everybody = tmp_path / "train.py", (0, 1, 2, 3)
+        script.write_text(text)
+        step = call(2, members=everybody, file=str(script))
+        barrier = call(4, "barrier", members=everybody, file=str(script))
+        return state_of(*[[step, step, step, barrier]] * 3, [step] * 4, ranks=4)
+
+    return state
+
+
+def test_history_says_nothing_of_a_line_in_which_most_ranks_are_for_the_first_time(first_of_most):
     """Rank 3 could not save and goes on; the others come to the barrier of the first checkpoint."""
-    script = tmp_path / "train.py"
-    script.write_text("for step in range(9):\n    dist.all_reduce(x)\n    if step == 2:\n        dist.barrier()\n")
-    found = _first_of_most(str(script), 4)
+    found = diagnose(first_of_most(SAVING))
     assert (found.fault, found.culprits) == ("missing", (3,))
     assert found.sentence.startswith("Rank 3 did not call barrier at ")
     assert "train.py:4, in which ranks 0-2 wait, but went on to all_reduce at " in found.sentence
 
 
-@pytest.mark.parametrize("text", ["", "for step in range(9):\n    dist.all_reduce(x)\n\ndist.barrier()\n"])
-def test_most_ranks_are_not_said_to_be_right_where_one_may_have_one_more_step(tmp_path, text):
-    script = tmp_path / "train.py"
-    script.write_text(text)
-    found = _first_of_most(str(script), 4)
+@pytest.mark.parametrize("text", ["", AFTER_THE_LOOP])
+def test_most_ranks_are_not_said_to_be_right_where_one_may_have_one_more_step(first_of_most, text):
+    found = diagnose(first_of_most(text))
     assert found.sentence.startswith("Ranks 0-2 went on to barrier at ")
     assert "train.py:4, while rank 3 called all_reduce at " in found.sentence
 
 
-def _first_of_most(script, line):
-    """The verdict on three ranks that come to a barrier after three steps, and one that goes on with a fourth step."""
-    everybody = (0, 1, 2, 3)
-    steps, barrier = (
-        [call(2, members=everybody, file=script)] * 3,
-        call(line, "barrier", members=everybody, file=script),
-    )
-    return diagnose(state_of(*[[*steps, barrier]] * 3, [*steps, steps[0]], ranks=4))
+def test_an_error_that_was_printed_before_a_restart_is_not_told_of_the_calls_after_it(first_of_most):
+    state = first_of_most(SAVING)
+    state.add(Output(0.1, 3, "stdout", "could not save"))
+    assert diagnose(state).sentence.endswith(" The last line that rank 3 printed: could not save.")
+    state.restart = 1
+    found = diagnose(state)
+    assert "could not save" not in found.sentence
+    assert found.advice.startswith(RESUME)
 
 
 def test_a_loop_over_tensors_that_leaves_one_out_is_a_missing_call_and_no_wrong_shape():
