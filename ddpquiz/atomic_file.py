@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,11 @@ def open_at_once(path: Path) -> IO[bytes]:
 
 def is_pipe_or_device(path: Path) -> bool:
     """Whether a path is neither a file nor a folder, so that to open it may wait forever, and reading never ends."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        mode = path.stat().st_mode  # asked once: another process may remove a file between two questions
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import contextlib
 import json
 import pickle
 import random
+import shutil
 import time
 import tracemalloc
 from copy import deepcopy
@@ -327,7 +328,7 @@ def test_a_thousand_dumps_are_read_in_little_time_and_memory(tmp_path):
     paths = []
     for rank in range(1024):
         paths.append(tmp_path / f"trace_{rank}")
-        paths[-1].hardlink_to(recorded("missing")[2 * (rank % 2)])
+        shutil.copyfile(recorded("missing")[2 * (rank % 2)], paths[-1])
     began = time.process_time()
     job = read_dumps(paths)
     assert time.process_time() - began < 10

@@ -2,10 +2,11 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from ddpquiz.atomic_file import replacing
+from ddpquiz.atomic_file import is_pipe_or_device, replacing
 
 
 def full(fresh):
@@ -112,3 +113,24 @@ def test_a_private_file_can_be_read_by_its_owner_only_and_replaces_a_link(tmp_pa
         fresh.write_text("new")
     assert (path.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (False, "new", 0o600)
     assert (tmp_path / "elsewhere").read_text() == "old"
+
+
+def test_a_file_that_is_removed_while_it_is_looked_at_is_no_pipe(tmp_path, monkeypatch):
+    """SQLite removes its journal at any time."""
+    path, look = tmp_path / "progress.db-journal", os.stat
+    path.touch()
+
+    def look_and_remove(*args, **options):
+        found = look(*args, **options)
+        path.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(os, "stat", look_and_remove)
+    assert not is_pipe_or_device(path)
+
+
+def test_pipes_and_devices_are_neither_files_nor_folders(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    paths = [tmp_path / "pipe", Path(os.devnull), tmp_path / "file", tmp_path, tmp_path / "none", Path("a\0b")]
+    assert [*map(is_pipe_or_device, paths)] == [True, True, False, False, False, False]
