@@ -14,7 +14,8 @@ from ddpquiz.learning.guided_path import pick_track
 from ddpquiz.terminal.kit import layout, pager, style
 from ddpquiz.terminal.kit.screen import is_interactive
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
-from ddpquiz.terminal.sittings.path_screen import PathScreen, path_of, path_to_go_on, stages
+from ddpquiz.terminal.sittings.look import path_to_go_on
+from ddpquiz.terminal.sittings.path_screen import PathScreen, path_of, stages
 from ddpquiz.terminal.sittings.sitting import run_sitting
 
 

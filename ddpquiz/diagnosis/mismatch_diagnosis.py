@@ -175,7 +175,8 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
     if deviation.call.op in POINT_TO_POINT:
         return advise_pairs((deviation.call.op, deviation.expected.op))
     call, expected = deviation.call, deviation.expected
-    if call.line and (call.file, call.line) == (expected.file, expected.line):  # which every rank has reached
+    is_one_line = (call.file, call.line) == (expected.file, expected.line)
+    if call.line and is_one_line:  # which every rank has reached
         if loop := loops_over_set(call.file, call.line):
             return SET_ORDER.format(loop=format_place(call.file, loop))
         if "_object" in source_line(call.file, call.line):
@@ -183,7 +184,7 @@ def _advice(fault: FaultKind, deviation: Deviation) -> str:
         if call.place == expected.place and fault != "signature":
             return OTHER_TENSORS
     if fault == "missing" and {call.op, expected.op} == _OF_SHARDS and _is_hidden(call) and _is_hidden(expected):
-        return f"{OTHER_LAYERS} {ADVICE['missing']}" if call.line != expected.line else OTHER_LAYERS
+        return OTHER_LAYERS if is_one_line else f"{OTHER_LAYERS} {ADVICE['missing']}"
     return advise_extra(call) if fault == "missing" and deviation.extra else ADVICE[fault]
 
 

@@ -14,7 +14,8 @@ from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.key_screen import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Brief, columns, header, section
 from ddpquiz.terminal.kit.style import console, plain, prose
-from ddpquiz.terminal.sittings.path_screen import PathScreen, history_of, path_to_go_on
+from ddpquiz.terminal.sittings.look import history_of, path_to_go_on
+from ddpquiz.terminal.sittings.path_screen import PathScreen
 from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen, run_sitting
 
 _MARKS = {StageState.DONE: ("✓", "good"), StageState.SKIPPED: ("-", "quiet"), StageState.OPEN: (" ", "")}

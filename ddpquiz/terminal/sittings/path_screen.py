@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,12 +13,10 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.guided_path import (
     GuidedPath,
-    PathHistory,
     PathStage,
     StageName,
     StageState,
     guided_path,
-    load_history,
     missed_in_steps,
     next_path,
     route,
@@ -33,6 +31,7 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import console, plain, prose
 from ddpquiz.terminal.sittings.lesson_page import lesson_page
 from ddpquiz.terminal.sittings.lesson_screen import LessonScreen
+from ddpquiz.terminal.sittings.look import history_of
 from ddpquiz.terminal.sittings.more_screen import MORE, MoreScreen
 from ddpquiz.terminal.sittings.rank_runner import DemoOptions
 from ddpquiz.terminal.sittings.sitting import LOOK, SittingContext, SittingScreen
@@ -296,17 +295,6 @@ class PathScreen(SittingScreen):
 def path_of(context: SittingContext, concept: Concept) -> GuidedPath:
     """How far the path through a concept is now."""
     return guided_path(concept, context.catalog.labs_about(concept.id), history_of(context))
-
-
-def path_to_go_on(context: SittingContext, within: Sequence[Concept] = ()) -> GuidedPath | None:
-    """The path to go on with now, of all concepts or of some; None if all are finished."""
-    history = history_of(context)
-    return next_path(within or route(context.catalog, history), context.catalog.labs, history)
-
-
-def history_of(context: SittingContext) -> PathHistory:
-    """What the learner has done so far."""
-    return load_history(context.progress, study_day(context.clock()))
 
 
 def _begun_today(context: SittingContext) -> int:
